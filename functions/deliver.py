@@ -6,7 +6,7 @@ It works on a kick, on its tick (``POST /tick``: 202), and when something become
 import asyncio
 import os
 import secrets
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from shared.access import undelivered
 from shared.channels import outgoing_files, part_plan, registry, token_check
 from shared.channels.base import Channel, Outgoing, Part, Sent
 from shared.channels.part_plan import FilesUnsendable, PartPlan
-from shared.core import clock, logs
+from shared.core import clock, logs, redaction
 from shared.core.errors import (
     OF_ONE_ROW,
     ClaimLost,
@@ -27,16 +27,19 @@ from shared.core.errors import (
     PartTooLong,
     PermanentError,
     PlaceGone,
+    PlatformDown,
     PostroomError,
     RetryableError,
     TokenRefused,
 )
 from shared.core.settings import Settings
 from shared.db.engine.connection import savepoint
+from shared.db.platforms import channel_outages
+from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.queue import channel_pauses, responses
 from shared.db.queue.channel_pauses import ChannelPause
 from shared.db.queue.responses import Response
-from shared.queue import deliveries, pacing
+from shared.queue import deliveries, outages, pacing
 from shared.queue.deliveries import DeliveryPolicy, Sending
 from shared.roster.served_accounts import ServedAccounts
 from shared.runtime import framework, retries
@@ -49,11 +52,14 @@ from shared.runtime.worker_service import WorkerService, wake
 log = logs.get()
 
 T = TypeVar("T")
+Ask = Callable[[], Coroutine[Any, Any, None]]
 Parts = tuple[str | None, ...]
 
 _LEASE_SHARE = 0.6  # of the lease, for one send; the rest is for writing the outcome
+_QUESTION_SHARE = 0.2  # of the lease, for asking whether the platform works after a send without an answer
 _LONGEST_SEND_S = 60.0
 _REFUSED_CALL_WAIT_MS = 60_000  # where the platform refuses a call as if the token were wrong, and accepts the token
+_GIVEN_UP_AT_ONCE = 25  # responses in one transaction
 _WRITE_PAUSES_S = (0.1, 0.5, 2.0, *[5.0] * 100)  # a full disk or a long lock: as long as a lease lasts
 
 
@@ -66,7 +72,7 @@ class Deliver(WorkerService):
         self._accounts = ServedAccounts(settings)
         self._backlogs: dict[str, Backlog[int]] = {}
         self._chats: set[int] = set()  # chats to which this process is sending
-        self._checked: set[str] = set()  # channels whose token this process is checking
+        self._asked: set[str] = set()  # channels whose platform this process is asking whether it works
 
     async def repair(self) -> None:
         """Give up the sends of earlier processes, which are gone: their outcome is unknown, and policy decides."""
@@ -81,16 +87,19 @@ class Deliver(WorkerService):
             for pause in pauses.values():
                 log.warning("deliver.channel_is_paused", channel=pause.channel, reason=pause.reason)
             await self.writer.run(partial(channel_pauses.check_now, now_ms=now_ms))
+        if channel_outages.every(self.reader):
+            await self.writer.run(partial(channel_outages.probe_now, now_ms=now_ms))
 
     async def claim_and_start(self) -> float | None:
         """Claim the head of each chat, as far as there is room, and send it; the seconds until more is due."""
         now_ms = clock.now_ms()
         room = self.settings.max_concurrent_sends - self.worker.running
         dues: list[int | None] = []
-        pauses = channel_pauses.every(self.reader)
-        for name, channel in self._accounts.look(self.reader).items():
-            if name in pauses:
-                dues.append(self._check_when_due(channel, pauses[name], now_ms=now_ms))
+        channels = self._accounts.look(self.reader)
+        stopped = self._stopped(channels, now_ms)
+        for name, channel in channels.items():
+            if name in stopped:
+                dues.append(stopped[name])
                 continue
             if heads := self._backlog(name).take(room, now_ms=now_ms):
                 for sending in await self._claims(heads):
@@ -105,6 +114,29 @@ class Deliver(WorkerService):
         if account not in self._backlogs:
             self._backlogs[account] = Backlog(partial(self._look, account))
         return self._backlogs[account]
+
+    def _stopped(self, channels: Mapping[str, Channel], now_ms: int) -> dict[str, int | None]:
+        """The channels that send nothing now, each with the instant of the next look; None: one is under way."""
+        found: dict[str, int | None] = dict(pacing.held_bots(self.reader, now_ms=now_ms))
+        for name, outage in channel_outages.every(self.reader).items():
+            if name in channels:
+                ask = partial(self._probe, channels[name], outage)
+                found[name] = self._ask_when_due(name, outage.probe_at, ask, now_ms)
+        for name, pause in channel_pauses.every(self.reader).items():
+            if name in channels:
+                ask = partial(self._check, channels[name], pause)
+                found[name] = self._ask_when_due(name, pause.check_at, ask, now_ms)
+        return found
+
+    def _ask_when_due(self, name: str, at_ms: int, ask: Ask, now_ms: int) -> int | None:
+        """Start to ask the platform when that is due; the instant of the next time, None while it is being asked."""
+        if name in self._asked:
+            return None
+        if at_ms > now_ms:
+            return at_ms
+        self._asked.add(name)
+        self.worker.start(ask())
+        return None
 
     def _look(self, channel: str, now_ms: int) -> list[int]:
         return responses.heads(self.reader, channel, now_ms=now_ms, held=self._chats)
@@ -151,6 +183,8 @@ class Deliver(WorkerService):
             if not isinstance(error, PostroomError):
                 log.exception("deliver.failed", **context)
                 error = PermanentError(f"the channel failed ({type(error).__name__}); the log of deliver says where")
+            if isinstance(error, OutcomeUnknown):
+                error = await self._outage_of(channel, error)
             verdict = await self._write(partial(self._fail, response=response, error=error))
             log.warning("deliver.dead" if verdict.dead else "deliver.retry", reason=verdict.reason, **context)
         else:
@@ -173,6 +207,13 @@ class Deliver(WorkerService):
             if await token_check.problem(channel, self.client) is not None:
                 raise
             raise RetryableError(str(error), _REFUSED_CALL_WAIT_MS) from None
+
+    async def _outage_of(self, channel: Channel, error: OutcomeUnknown) -> PostroomError:
+        """What a send without an answer means: the platform's outage where it answers to nothing, else this send's."""
+        limit_s = min(self.settings.lease_ms / 1000 * _QUESTION_SHARE, token_check.LIMIT_S)
+        if await token_check.problem(channel, self.client, limit_s=limit_s) is None:
+            return error
+        return PlatformDown(str(error), "no_answer", may_have_arrived=not error.is_repeatable)
 
     async def _open_or_send(self, channel: Channel, sending: Sending) -> int:
         response = sending.response
@@ -274,23 +315,13 @@ class Deliver(WorkerService):
     def _hold_response(self, conn: apsw.Connection, response: Response, error: TokenRefused) -> bool:
         return deliveries.hold(conn, response, error, now_ms=clock.now_ms())
 
-    def _check_when_due(self, channel: Channel, pause: ChannelPause, *, now_ms: int) -> int | None:
-        """Start a check of the token when it is due; the instant of the next one, None while one runs."""
-        if pause.channel in self._checked:
-            return None
-        if pause.check_at > now_ms:
-            return pause.check_at
-        self._checked.add(pause.channel)
-        self.worker.start(self._check(channel, pause))
-        return None
-
     async def _check(self, channel: Channel, pause: ChannelPause) -> None:
         """Ask the platform about the token, and let the channel send again where it is accepted."""
         try:
             problem = await token_check.problem(channel, self.client)
             await self._write(partial(self._write_check, pause=pause, problem=problem))
         finally:
-            self._checked.discard(pause.channel)
+            self._asked.discard(pause.channel)
         if problem is None:
             log.info("deliver.channel_resumed", channel=pause.channel)
         self.kick("api")
@@ -301,6 +332,49 @@ class Deliver(WorkerService):
             channel_pauses.resume(conn, pause.channel, now_ms=now_ms)
         else:
             deliveries.check_again(conn, pause, problem, now_ms=now_ms)
+
+    # -- a channel whose platform can't work
+
+    async def _probe(self, channel: Channel, outage: ChannelOutage) -> None:
+        """Ask the platform without any effect, then by one response; where both go through, the others follow."""
+        try:
+            error = await token_check.failure(channel, self.client)
+            if error is None:
+                await self._try_one(channel)
+            has_ended = await self._write(partial(self._write_probe, outage=outage, error=error))
+            given_up = 1
+            while given_up:
+                given_up = await self._write(partial(self._give_up, channel=outage.channel))
+        finally:
+            self._asked.discard(outage.channel)
+        if has_ended:
+            log.info("deliver.outage_ended", channel=outage.channel)
+        self.kick("api")
+
+    async def _try_one(self, channel: Channel) -> None:
+        head = responses.trial(self.reader, channel.name, now_ms=clock.now_ms(), held=self._chats)
+        for sending in await self._claims([] if head is None else [head]):
+            self._chats.add(sending.response.chat_id)
+            await self.deliver(channel, sending)
+
+    def _write_probe(self, conn: apsw.Connection, outage: ChannelOutage, error: PostroomError | None) -> bool:
+        """Write what the probe found; whether the outage is over. A failed try has extended it already."""
+        now_ms = clock.now_ms()
+        if isinstance(error, TokenRefused):
+            deliveries.pause(conn, outage.channel, error, now_ms=now_ms)
+        elif error is not None:
+            down = PlatformDown(str(error), outage.code)
+            policy = DeliveryPolicy.of(self.settings)
+            outages.note(conn, outage.channel, down, redaction.redact(str(error)), policy, now_ms=now_ms)
+            return False
+        return channel_outages.end(conn, outage, now_ms=now_ms)
+
+    def _give_up(self, conn: apsw.Connection, channel: str) -> int:
+        outage = channel_outages.get(conn, channel)
+        if outage is None:
+            return 0
+        policy = DeliveryPolicy.of(self.settings)
+        return deliveries.give_up(conn, outage, policy, now_ms=clock.now_ms(), limit=_GIVEN_UP_AT_ONCE)
 
     @property
     def _limit_s(self) -> float:

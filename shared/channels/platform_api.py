@@ -24,6 +24,7 @@ from shared.core.errors import (
     PartTooLong,
     PermanentError,
     PlaceGone,
+    PlatformDown,
     PostroomError,
     RateLimited,
     RetryableError,
@@ -120,12 +121,14 @@ class CallResult:
     Attributes:
         outcome: ``give_way`` asks for another call, changed as *step* says; ``refused``: the platform refuses our
             token; ``too_long``: it finds this part too long; ``place_gone``: the topic, thread or channel
-            is closed or gone; ``files_refused``: it does not take the files.
+            is closed or gone; ``files_refused``: it does not take the files; ``unknown``: no answer came; ``down``: the
+            platform answers that it can't work.
         reason: for the operator: no secrets, no person's text.
         step: one of the channel's own words for a change of the call; empty where there is none.
         message_id: the platform's id of the sent message.
         retry_after_ms: the pause that the platform asks for, or None for the usual backoff.
         new_chat_id: the new id of a chat that has moved.
+        is_repeatable: the same call again has no second effect; of ``unknown`` and ``down``.
     """
 
     outcome: Literal[
@@ -133,6 +136,7 @@ class CallResult:
         "wait",
         "retry",
         "unknown",
+        "down",
         "refused",
         "too_long",
         "place_gone",
@@ -145,6 +149,7 @@ class CallResult:
     message_id: str | None = None
     retry_after_ms: int | None = None
     new_chat_id: int | None = None
+    is_repeatable: bool = False
 
 
 def error_of(result: CallResult) -> PostroomError:
@@ -163,7 +168,9 @@ def error_of(result: CallResult) -> PostroomError:
         case "too_long":
             return PartTooLong(result.reason)
         case "unknown":
-            return OutcomeUnknown(result.reason)
+            return OutcomeUnknown(result.reason, is_repeatable=result.is_repeatable)
+        case "down":
+            return PlatformDown(result.reason, may_have_arrived=not result.is_repeatable)
     return PermanentError(result.reason)
 
 

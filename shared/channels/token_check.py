@@ -4,7 +4,7 @@ import asyncio
 
 from shared.channels.base import Channel
 from shared.core import logs
-from shared.core.errors import PostroomError
+from shared.core.errors import OutcomeUnknown, PermanentError, PostroomError
 from shared.runtime.http_client import Client
 
 log = logs.get()
@@ -12,16 +12,22 @@ log = logs.get()
 LIMIT_S = 10.0
 
 
-async def problem(channel: Channel, client: Client) -> str | None:
+async def problem(channel: Channel, client: Client, *, limit_s: float = LIMIT_S) -> str | None:
     """Why the token is not known to be accepted, for people; None: it is accepted. Never raises."""
+    error = await failure(channel, client, limit_s=limit_s)
+    return None if error is None else str(error)
+
+
+async def failure(channel: Channel, client: Client, *, limit_s: float = LIMIT_S) -> PostroomError | None:
+    """The error of asking the platform about our token; None: it answers, and accepts it. Never raises."""
     try:
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(limit_s):
             await channel.check_token(client)
     except TimeoutError:
-        return f"the platform did not answer within {LIMIT_S:g} s"
+        return OutcomeUnknown(f"the platform did not answer within {limit_s:g} s")
     except PostroomError as error:
-        return str(error)
+        return error
     except Exception as error:  # the batch boundary: a bug in an adapter is no accepted token
         log.exception("channel.check_failed", channel=channel.name)
-        return f"the check of the token failed ({type(error).__name__}); the log says where"
+        return PermanentError(f"the check of the token failed ({type(error).__name__}); the log says where")
     return None

@@ -21,7 +21,8 @@
     ├── ClaimLost                the lease has another owner: nothing was written
     ├── RetryableError           another attempt may help, after ``retry_after_ms`` if given
     │   ├── RateLimited          the platform or the model asked to wait: costs no attempt
-    │   ├── NotSent              nothing of the request left this machine: costs no attempt
+    │   ├── PlatformDown         the platform can't work: the channel waits, and no attempt is counted
+    │   │   └── NotSent          nothing of the request left this machine
     │   ├── TokenRefused         the platform refuses our token: the channel pauses, and no attempt is counted
     │   └── OutcomeUnknown       no answer came: the request may have been carried out
     └── PermanentError           another attempt will not help
@@ -33,6 +34,7 @@
 """
 
 from collections.abc import Iterable
+from typing import Literal
 
 
 class PostroomError(Exception):
@@ -129,8 +131,31 @@ class RateLimited(RetryableError):
     """The platform or the model asked to wait; costs no attempt."""
 
 
-class NotSent(RetryableError):
-    """Nothing of the request left this machine; costs no attempt."""
+class PlatformDown(RetryableError):
+    """The platform can't work, whatever the request: its channel waits, and no attempt is counted.
+
+    Args:
+        code: ``unreachable``, ``server_error`` (it answers 5xx) or ``no_answer``.
+        may_have_arrived: the platform may have carried out the request, and a repetition would do so twice.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        code: Literal["unreachable", "server_error", "no_answer"] = "server_error",
+        *,
+        may_have_arrived: bool = False,
+    ) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.may_have_arrived = may_have_arrived
+
+
+class NotSent(PlatformDown):
+    """Nothing of the request left this machine, because the platform can't be reached."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, "unreachable")
 
 
 class TokenRefused(RetryableError):
@@ -138,7 +163,15 @@ class TokenRefused(RetryableError):
 
 
 class OutcomeUnknown(RetryableError):
-    """The request left and no answer came: it may have been carried out."""
+    """The request left and no answer came: it may have been carried out.
+
+    Args:
+        is_repeatable: a repetition has no second effect.
+    """
+
+    def __init__(self, reason: str, *, is_repeatable: bool = False) -> None:
+        super().__init__(reason)
+        self.is_repeatable = is_repeatable
 
 
 class PermanentError(PostroomError):

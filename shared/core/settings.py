@@ -104,6 +104,7 @@ class Settings(FromEnvironment):
     retry_base_ms: int = Field(default=5000, ge=1)
     retry_cap_ms: int = Field(default=300_000, ge=1)
     unknown_sends: Literal["resend", "hold"] = "resend"
+    outage_limit_hours: float = Field(default=24, gt=0, le=24 * 365)  # after which what waits for a platform is dead
     retention_ms: int = Field(
         default=24 * 60 * 60 * 1000, ge=0
     )  # of completed and cancelled messages and acked responses

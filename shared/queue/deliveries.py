@@ -13,20 +13,29 @@ from shared.channels.base import Button, Outgoing
 from shared.channels.part_plan import PartPlan, Render
 from shared.core import backoff, logs, redaction
 from shared.core.content import Reaction
-from shared.core.errors import NotSent, OutcomeUnknown, RateLimited, RetryableError, TokenRefused, describe, unexpected
+from shared.core.errors import (
+    OutcomeUnknown,
+    PlatformDown,
+    RateLimited,
+    RetryableError,
+    TokenRefused,
+    describe,
+    unexpected,
+)
 from shared.core.settings import Settings
+from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.queue import channel_pauses, responses
 from shared.db.queue.channel_pauses import ChannelPause
 from shared.db.queue.responses import FailureCode, Response, ResponseVerdict
 from shared.db.roster import chats
-from shared.queue import series, unsent_files
+from shared.queue import outages, series, unsent_files
 
 log = logs.get()
 
-_SHORTEST_WAIT_MS = 1000  # also if the platform names no wait, or a shorter one
+_UNNAMED_WAIT_MS = 1000  # where the platform asks for a wait and names none
+_HOUR_MS = 60 * 60 * 1000
 _LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
-LONGEST_UNSENT_MS = 24 * 60 * 60 * 1000  # after which a response is dead although nothing of it left this machine
-_LONGEST_UNSENT_WAIT_MS = 60_000  # a refused connection costs little, and people wait for their answers
+_GIVEN_UP = "give_up"  # the token of a claim that lives within one transaction
 _GROWTH = 4  # of the waits between attempts: with the default settings five attempts span 2 to 7 minutes
 _LONGEST_REPEAT_WAIT_MS = 120_000  # a platform recognises a repetition only for some minutes: Discord by its nonce
 _FIRST_CHECK_MS = 60_000  # of a token that the platform refused, and the longest wait between two checks
@@ -39,6 +48,7 @@ class DeliveryPolicy:
 
     Attributes:
         unknown_sends: ``resend`` (the person may get it twice) or ``hold`` (perhaps not at all; the row is dead).
+        outage_limit_ms: how long a response waits for its platform, with no attempt counted, before it is dead.
         jitter: in [0, 1), spreads the waits.
     """
 
@@ -47,6 +57,7 @@ class DeliveryPolicy:
     cap_ms: int
     unknown_sends: str
     jitter: float
+    outage_limit_ms: int = 24 * _HOUR_MS
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -57,6 +68,7 @@ class DeliveryPolicy:
             cap_ms=settings.retry_cap_ms,
             unknown_sends=settings.unknown_sends,
             jitter=random.random(),  # noqa: S311 - spreads waits, keeps no secret
+            outage_limit_ms=int(settings.outage_limit_hours * _HOUR_MS),
         )
 
 
@@ -162,17 +174,17 @@ def judge(response: Response, error: Exception, policy: DeliveryPolicy, *, now_m
     """Decide, without a side effect: a retry, and from when, or the end."""
     reason = redaction.redact(str(error))
     decided = partial(ResponseVerdict, reason=reason, failure=_code(error))
+    held = _may_have_arrived(error) and policy.unknown_sends == "hold"
     if isinstance(error, RateLimited):
-        return _limited(response, error.retry_after_ms or 0, reason, now_ms=now_ms)
-    if isinstance(error, NotSent):
-        return _unsent(response, reason, policy, now_ms=now_ms)
+        return _limited(response, error.retry_after_ms or 0, reason, policy, now_ms=now_ms)
+    if isinstance(error, PlatformDown) and not held:
+        return _down(response, error, reason, policy, now_ms=now_ms)
     attempts = response.retry_count + 1
-    held = isinstance(error, OutcomeUnknown) and policy.unknown_sends == "hold"
     if held or not isinstance(error, RetryableError) or attempts >= policy.max_attempts:
         return decided(dead=True, retry_count=attempts, deliver_after=None)
     delay = error.retry_after_ms
     if delay is None:
-        longest_ms = policy.cap_ms if isinstance(error, OutcomeUnknown) else min(policy.cap_ms, _LONGEST_REPEAT_WAIT_MS)
+        longest_ms = policy.cap_ms if _may_have_arrived(error) else min(policy.cap_ms, _LONGEST_REPEAT_WAIT_MS)
         delay = backoff.delay_ms(
             attempts, base_ms=policy.base_ms, cap_ms=longest_ms, jitter=policy.jitter, growth=_GROWTH
         )
@@ -180,32 +192,40 @@ def judge(response: Response, error: Exception, policy: DeliveryPolicy, *, now_m
     return decided(dead=False, retry_count=attempts, deliver_after=now_ms + delay)
 
 
-def _limited(response: Response, asked_ms: int, reason: str, *, now_ms: int) -> ResponseVerdict:
-    """The platform asked for a wait: with no attempt counted, for at most a day with all waits in a row."""
+def _may_have_arrived(error: Exception) -> bool:
+    """Whether the platform may have carried out the send, and another one could be a second message."""
+    if isinstance(error, PlatformDown):
+        return error.may_have_arrived
+    return isinstance(error, OutcomeUnknown) and not error.is_repeatable
+
+
+def _limited(response: Response, asked_ms: int, reason: str, policy: DeliveryPolicy, *, now_ms: int) -> ResponseVerdict:
+    """The platform asked for a wait: with no attempt counted, within the limit for all waits in a row."""
     since = _begin_of_outage(response, now_ms=now_ms)
-    left_ms = since + LONGEST_UNSENT_MS - now_ms
+    left_ms = since + policy.outage_limit_ms - now_ms
     decided = partial(ResponseVerdict, retry_count=response.retry_count, failure="rate_limited", unsent_since=since)
     if left_ms <= 0:
-        given_up = (
-            f"{reason}; given up after {LONGEST_UNSENT_MS // 3_600_000} hours of waits that the platform asked for"
-        )
+        given_up = f"{reason}; given up after {_hours(policy)} of waits that the platform asked for"
         return decided(dead=True, deliver_after=None, reason=given_up)
-    due = now_ms + min(max(asked_ms, _SHORTEST_WAIT_MS), left_ms)
+    due = now_ms + min(asked_ms or _UNNAMED_WAIT_MS, left_ms)
     return decided(dead=False, deliver_after=due, reason=reason)
 
 
-def _unsent(response: Response, reason: str, policy: DeliveryPolicy, *, now_ms: int) -> ResponseVerdict:
-    """Nothing left this machine: wait, with no attempt counted, for at most a day."""
+def _down(
+    response: Response, error: PlatformDown, reason: str, policy: DeliveryPolicy, *, now_ms: int
+) -> ResponseVerdict:
+    """The platform can't work: wait for it, with no attempt counted, within the limit."""
     since = _begin_of_outage(response, now_ms=now_ms)
     elapsed_ms = now_ms - since
-    decided = partial(ResponseVerdict, retry_count=response.retry_count, unsent_since=since)
-    if elapsed_ms >= LONGEST_UNSENT_MS:
-        given_up = f"{reason}; given up after {LONGEST_UNSENT_MS // 3_600_000} hours"
-        return decided(dead=True, deliver_after=None, reason=given_up)
-    longest_ms = min(policy.cap_ms, _LONGEST_UNSENT_WAIT_MS)
-    wait_ms = backoff.outage_delay_ms(elapsed_ms, shortest_ms=min(policy.base_ms, longest_ms), longest_ms=longest_ms)
-    due = now_ms + backoff.spread_ms(wait_ms, jitter=policy.jitter)
+    decided = partial(ResponseVerdict, retry_count=response.retry_count, failure=_code(error), unsent_since=since)
+    if elapsed_ms >= policy.outage_limit_ms:
+        return decided(dead=True, deliver_after=None, reason=f"{reason}; given up after {_hours(policy)}")
+    due = outages.next_probe_ms(elapsed_ms, base_ms=policy.base_ms, jitter=policy.jitter) + now_ms
     return decided(dead=False, deliver_after=due, reason=reason)
+
+
+def _hours(policy: DeliveryPolicy) -> str:
+    return f"{policy.outage_limit_ms / _HOUR_MS:g} hours"
 
 
 def _begin_of_outage(response: Response, *, now_ms: int) -> int:
@@ -221,7 +241,7 @@ def _begin_of_outage(response: Response, *, now_ms: int) -> int:
 def _code(error: Exception) -> FailureCode:
     if isinstance(error, RateLimited):
         return "rate_limited"
-    return "outcome_unknown" if isinstance(error, OutcomeUnknown) else "error"
+    return "outcome_unknown" if _may_have_arrived(error) else "error"
 
 
 def acknowledge(
@@ -252,17 +272,42 @@ def fail(
 ) -> ResponseVerdict:
     """Write the verdict on the row; a platform that asked us to wait gets the wait for the whole chat.
 
+    A platform that can't work holds the whole channel. The response that found it out is due with the next probe.
+
     Raises:
         ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
     since = responses.unsent_since(conn, response.id)  # a part that went out since the claim has cleared it
-    verdict = judge(replace(response, unsent_since=since), error, policy, now_ms=now_ms)
+    known = replace(response, unsent_since=since)
+    error = outages.own_failure(conn, known, error)
+    verdict = judge(known, error, policy, now_ms=now_ms)
+    if isinstance(error, PlatformDown):
+        outage = outages.note(conn, response.channel, error, verdict.reason, policy, now_ms=now_ms)
+        if not verdict.dead:
+            verdict = replace(verdict, deliver_after=outage.probe_at)
     responses.fail(conn, response, verdict, now_ms=now_ms)
     if isinstance(error, RateLimited) and verdict.deliver_after is not None:
         chats.pause_sending(conn, response.chat_id, until_ms=verdict.deliver_after)
     if verdict.dead:
         series.advance_responses(conn, now_ms=now_ms)
     return verdict
+
+
+def give_up(conn: apsw.Connection, outage: ChannelOutage, policy: DeliveryPolicy, *, now_ms: int, limit: int) -> int:
+    """End up to *limit* responses that have waited for the platform longer than the policy allows; how many."""
+    past_ms = now_ms - policy.outage_limit_ms
+    late = responses.waiting_since(
+        conn, outage.channel, outage_began_at=outage.began_at, past_ms=past_ms, now_ms=now_ms, limit=limit
+    )
+    reason = f"{outage.reason}; given up after {_hours(policy)}"
+    for id_, failure in late:
+        response = responses.claim(conn, id_, token=_GIVEN_UP, now_ms=now_ms, lease_ms=_HOUR_MS)
+        if response is not None:
+            verdict = ResponseVerdict(True, response.retry_count, None, reason, failure or "error")
+            responses.fail(conn, response, verdict, now_ms=now_ms)
+    if late:
+        series.advance_responses(conn, now_ms=now_ms)
+    return len(late)
 
 
 def hold(conn: apsw.Connection, response: Response, error: TokenRefused, *, now_ms: int) -> bool:
@@ -272,9 +317,13 @@ def hold(conn: apsw.Connection, response: Response, error: TokenRefused, *, now_
         ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
     responses.release(conn, response)
+    return pause(conn, response.channel, error, now_ms=now_ms)
+
+
+def pause(conn: apsw.Connection, channel: str, error: TokenRefused, *, now_ms: int) -> bool:
+    """The platform refuses our token: the channel sends nothing until it is accepted. False: it was paused before."""
     reason = redaction.redact(str(error))
-    check_at = now_ms + _FIRST_CHECK_MS
-    return channel_pauses.pause(conn, response.channel, reason, check_at=check_at, now_ms=now_ms)
+    return channel_pauses.pause(conn, channel, reason, check_at=now_ms + _FIRST_CHECK_MS, now_ms=now_ms)
 
 
 def check_again(conn: apsw.Connection, pause: ChannelPause, reason: str, *, now_ms: int) -> None:

@@ -111,6 +111,11 @@ def paced_by(client: Client, conn: apsw.Connection) -> PacedClient:
     return PacedClient(client, RowPacing(conn, write))
 
 
+def held_bots(conn: apsw.Connection, *, now_ms: int) -> dict[str, int]:
+    """The accounts of which no call may go out now, each with the instant at which that ends."""
+    return {hold.channel: hold.not_before for hold in call_holds.every(conn, now_ms=now_ms) if hold.scope.kind == "bot"}
+
+
 def longest(held: list[CallHold], scopes: set[Scope]) -> CallHold | None:
     """The wait that ends last among those of these scopes, or None. Pure."""
     return max((hold for hold in held if hold.scope in scopes), key=lambda hold: hold.not_before, default=None)

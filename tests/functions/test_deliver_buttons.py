@@ -12,7 +12,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats
 from shared.queue import deliveries
 from shared.queue.deliveries import DeliveryPolicy
-from tests.functions.test_deliver import LONG, Platform, hang, refuse, sent, service_of, step, worked
+from tests.functions.test_deliver import LONG, Alive, Platform, hang, refuse, sent, service_of, silent, step, worked
 from tests.support import NOW, answer, column, make_chat, row
 
 ANA = "80000000000000001"
@@ -45,7 +45,7 @@ def test_an_edit_waits_for_the_card_that_it_changes(conn, monkeypatch):
     monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "1")
     card = answer(conn, "May Ana?", content={"buttons": BUTTONS})
     answer(conn, "Expired", content={"edits": card})
-    platform = step(Platform(refuse(500), sent), 4)
+    platform = step(Alive(silent, sent), 4)
     assert paths(platform) == ["sendMessage", "sendMessage", "editMessageText"]
     assert platform.requests[2][2]["message_id"] == 9002
 
@@ -151,14 +151,14 @@ def test_a_response_queues_behind_others_when_the_opened_chat_was_known(conn):
     ("answered", "status", "requests"),
     [
         (refuse(403, code=50007, message="Cannot send messages to this user"), "dead", 1),
-        (refuse(500), "dead", 5),
+        (silent, "dead", 5),
         (refuse(429, retry_after=60), "pending", 1),
     ],
 )
 def test_a_chat_that_cannot_be_opened_fails_as_a_send_does(conn, monkeypatch, answered, status, requests):
     monkeypatch.setenv("POSTROOM_RETRY_CAP_MS", "2")
     direct(conn)
-    platform = step(Platform(answered), 8)
+    platform = step(Alive(answered), 8)
     found = row(conn, "responses")
     assert (found["status"], len(platform.requests)) == (status, requests)
     assert found["last_error"].startswith("Discord")

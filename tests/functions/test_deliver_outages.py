@@ -12,7 +12,18 @@ from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.runtime.http_client import HttpClient
 from tests.approval_requests import person
-from tests.functions.test_deliver import Platform, held, refuse, sent, service_of, step, unreachable, worked
+from tests.functions.test_deliver import (
+    Alive,
+    Platform,
+    held,
+    refuse,
+    sent,
+    service_of,
+    silent,
+    step,
+    unreachable,
+    worked,
+)
 from tests.support import answer, column, make_chat, row
 
 
@@ -25,7 +36,7 @@ def test_a_platform_that_cannot_be_reached_costs_no_attempt_and_keeps_the_order(
     found = row(conn, "responses", 1)
     assert (found["status"], found["retry_count"], found["part_started"]) == ("pending", 0, None)
     assert found["unsent_since"] is not None
-    assert step(Platform(), 2).texts == ["one", "two"]
+    assert step(Platform(), 2).texts == [None, "one", "two"]
     assert row(conn, "responses", 1)["unsent_since"] is None
 
 
@@ -55,19 +66,40 @@ def test_a_refused_connection_costs_no_attempt(conn, monkeypatch):
     assert found["last_error"] == "Telegram can't be reached (ConnectError); nothing was sent"
 
 
+def held_until_probe(conn):
+    """The next probe is due; the responses keep their order of failure."""
+    with transaction(conn):
+        rows(conn, "UPDATE channel_outages SET probe_at = 1")
+        rows(conn, "UPDATE responses SET deliver_after = id WHERE deliver_after IS NOT NULL")
+
+
+class Picky(Alive):
+    """Fails with a server error for the bodies that *fails* names."""
+
+    def __init__(self, fails):
+        super().__init__()
+        self.fails = fails
+
+    async def __call__(self, request):
+        if self.fails(json.loads(request.content or b"{}")):
+            return refuse(500)(0)
+        return await super().__call__(request)
+
+
 class Gate(Platform):
     """Discord accepts its token; Telegram refuses its token until it is *accepted*."""
 
-    def __init__(self, *, accepted=False, status=401):
+    def __init__(self, *, accepted=False, status=401, **fields):
         super().__init__()
         self.accepted = accepted
         self.status = status
+        self.fields = fields
 
     async def __call__(self, request):
         if self.accepted or "/bot" not in request.url.path:
             return await super().__call__(request)
         self.requests.append((request.method, request.url.path, json.loads(request.content)))
-        return refuse(self.status)(0)
+        return refuse(self.status, **self.fields)(0)
 
     @property
     def methods(self):
@@ -163,12 +195,107 @@ def test_the_pause_is_logged_once(conn):
     assert [line["channel"] for line in lines if line["event"] == "deliver.channel_paused"] == ["telegram"]
 
 
-def test_an_outage_with_bad_gateways_costs_attempts_that_are_recorded_as_unknown(conn):
-    """A bad gateway may have passed the message on; so each try could be a second message."""
-    answer(conn)
-    step(Platform(refuse(502)))
+@pytest.mark.parametrize(("channel", "failure"), [("telegram", "outcome_unknown"), ("discord", "error")])
+def test_a_bad_gateway_costs_no_attempt_and_says_whether_it_may_have_passed_the_message_on(conn, channel, failure):
+    """Discord recognises a repetition by its nonce, Telegram recognises none."""
+    answer(conn, channel=channel)
+    for _ in range(8):
+        step(Platform(refuse(502)))
+        held(conn)
     found = row(conn, "responses")
-    assert (found["status"], found["failure"], found["retry_count"]) == ("pending", "outcome_unknown", 1)
+    assert (found["status"], found["failure"], found["retry_count"]) == ("pending", failure, 0)
+    assert step(Platform(), 2).texts == [None, "hi"]
+    assert row(conn, "responses")["status"] == "acked"
+
+
+@pytest.mark.parametrize("problem", [unreachable, refuse(503), silent])
+def test_an_outage_holds_the_channel_and_one_probe_at_a_time_asks_again(conn, problem, monkeypatch):
+    monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "60000")
+    for chat in "12345":
+        answer(conn, f"to {chat}", chat=chat)
+    step(Platform(problem), 3)
+    answer(conn, "elsewhere", channel="discord")
+    assert step(Platform(), 2).texts == ["elsewhere"]
+    held(conn)
+    probes = step(Platform(problem), 3)
+    assert [(path.rpartition("/")[2]) for _, path, _ in probes.requests] == ["getMe"]
+    held(conn)
+    platform = step(Platform(), 3)
+    assert platform.requests[0][1].endswith("/getMe")
+    assert sorted(platform.texts[1:]) == [f"to {chat}" for chat in "12345"]
+    assert column(conn, "SELECT type FROM events WHERE type GLOB 'channel_outage_*' AND channel = 'telegram'") == [
+        "channel_outage_began",
+        "channel_outage_ended",
+    ]
+
+
+def test_a_platform_that_answers_and_cannot_send_is_probed_by_one_response_at_a_time(conn, monkeypatch):
+    monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "60000")
+    for chat in "123":
+        answer(conn, f"to {chat}", chat=chat)
+    step(Alive(refuse(500)), 2)
+    for _ in range(3):
+        held_until_probe(conn)
+        assert len(step(Alive(refuse(500)), 3).requests) == 1
+    assert column(conn, "SELECT DISTINCT status || retry_count FROM responses") == ["pending0"]
+
+
+def test_a_response_that_the_platform_cannot_digest_holds_no_other_and_ends(conn, monkeypatch):
+    """The others go out between its tries, so its failures are its own, and count."""
+    monkeypatch.setenv("POSTROOM_RETRY_CAP_MS", "2")
+    answer(conn, "poison", chat="1")
+
+    def fails(body):
+        return body.get("text") == "poison"
+
+    for number in range(8):
+        answer(conn, f"text {number}", chat="2")
+        held(conn)
+        step(Picky(fails), 4)
+    found = row(conn, "responses", 1)
+    assert (found["status"], found["retry_count"]) == ("dead", 5)
+    assert column(conn, "SELECT DISTINCT status FROM responses WHERE id > 1") == ["acked"]
+
+
+def test_what_waits_longer_than_the_limit_is_dead_with_the_outage_as_its_reason(conn, monkeypatch):
+    monkeypatch.setenv("POSTROOM_OUTAGE_LIMIT_HOURS", "2")
+    for chat in "123":
+        answer(conn, chat=chat)
+    step(Platform(unreachable))
+    answer(conn, "young", chat="4")
+    hours_ms = 2 * 3_600_000
+    with transaction(conn):
+        rows(conn, "UPDATE channel_outages SET began_at = began_at - :ms", {"ms": hours_ms})
+        rows(conn, "UPDATE responses SET created_at = created_at - :ms WHERE chat_id < 4", {"ms": hours_ms})
+        rows(conn, "UPDATE responses SET unsent_since = unsent_since - :ms", {"ms": hours_ms})
+    held(conn)
+    step(Platform(unreachable), 2)
+    assert rows(conn, "SELECT status, retry_count FROM responses ORDER BY id") == [("dead", 0)] * 3 + [("pending", 0)]
+    assert row(conn, "responses", 2)["last_error"].endswith("given up after 2 hours")
+
+
+def test_a_token_that_is_refused_after_an_outage_pauses_the_channel(conn):
+    answer(conn)
+    step(Platform(unreachable))
+    held(conn)
+    step(Gate())
+    assert column(conn, "SELECT channel FROM channel_pauses") == ["telegram"]
+    assert column(conn, "SELECT count(*) FROM channel_outages WHERE probe_at IS NOT NULL") == [0]
+
+
+def test_a_bot_that_was_told_to_wait_sends_nothing_to_any_chat_until_then(conn):
+    for chat in "123":
+        answer(conn, f"to {chat}", chat=chat)
+    answer(conn, "elsewhere", channel="discord")
+    first = step(Gate(status=429, parameters={"retry_after": 90}), 1)
+    assert len(first.requests) == 4  # claimed together, before the first answer
+    answer(conn, "and again", channel="discord")
+    answer(conn, "later", chat="9")
+    rows(conn, "UPDATE chats SET not_before = NULL")
+    rows(conn, "UPDATE responses SET deliver_after = NULL")
+    assert step(Platform(), 2).texts == ["and again"]
+    held(conn)
+    assert sorted(step(Platform(), 2).texts) == ["later", "to 1", "to 2", "to 3"]
 
 
 def test_an_owner_is_told_of_an_answer_whose_topic_is_closed_and_it_goes_nowhere_else(conn):

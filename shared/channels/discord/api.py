@@ -6,7 +6,7 @@ https://docs.discord.com/developers/resources/application#get-current-applicatio
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -67,7 +67,7 @@ class DiscordApi:
         result = classify(answer.status, answer.payload, answer.headers)
         if result.outcome == "unknown":
             raise RetryableError(result.reason)
-        platform_api.expect_success(result)
+        platform_api.expect_success(replace(result, is_repeatable=True))
         return answer
 
     def webhook(self, token: str) -> str:

@@ -69,6 +69,8 @@ def classify(status: int, payload: dict[str, Any], headers: Mapping[str, str] | 
         return CallResult("place_gone", f"{reason}; {_NOWHERE_ELSE}")
     if status == 401:
         return CallResult("refused", f"{reason}; check DISCORD_BOT_TOKEN")
+    if status >= 500:
+        return CallResult("down", reason)
     return CallResult("permanent" if 400 <= status < 500 else "unknown", reason)
 
 

@@ -294,9 +294,7 @@ class DiscordChannel:
             result = result_of(answer)
         except OutcomeUnknown as error:
             result = CallResult("unknown", str(error))
-        if result.outcome == "unknown" and route.is_repeatable:  # a repetition makes no second message
-            return replace(result, outcome="retry")
-        return result
+        return replace(result, is_repeatable=route.is_repeatable)
 
     async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:
         """See ``Channel.react``."""

@@ -89,7 +89,7 @@ def classify(status: int, payload: dict[str, Any]) -> CallResult:
             return CallResult("retry", reason, retry_after_ms=CONFLICT_WAIT_MS)
     if 400 <= status < 500:
         return CallResult("permanent", reason)
-    return CallResult("unknown", reason)
+    return CallResult("down" if status >= 500 else "unknown", reason)
 
 
 def _objection(said: str, reason: str) -> CallResult:

@@ -162,9 +162,7 @@ class TelegramChannel:
             result = classify(answer.status, answer.payload)
         except OutcomeUnknown as error:
             result = CallResult("unknown", str(error))
-        if result.outcome == "unknown" and call.edits:  # a repetition makes no second message
-            return replace(result, outcome="retry")
-        return result
+        return replace(result, is_repeatable=call.edits is not None)  # the same edit again makes no second message
 
     async def _answer_press(self, part: Part, to: Outgoing, client: Client) -> bool:
         """Answer the press of a button; whether an alert showed all of *part*. Telegram refuses late answers.

@@ -57,6 +57,9 @@ HEADS = """
 """
 
 
+FailureCode = Literal["error", "rate_limited", "outcome_unknown", "unreadable"]
+
+
 class NewResponse(NamedTuple):
     """A response to store, by the columns of its table. ``content``, ``files`` and ``metadata`` are JSON texts."""
 
@@ -206,6 +209,42 @@ def heads(conn: apsw.Connection, channel: str, *, now_ms: int, held: Collection[
     """
     found = rows(conn, HEADS, {"channel": channel, "now": now_ms})
     return sorted(head for head, chat in found if chat not in held)
+
+
+def trial(conn: apsw.Connection, channel: str, *, now_ms: int, held: Collection[int] = ()) -> int | None:
+    """The head with which to try whether the platform works again: one that has not failed, else the longest ago."""
+    found: int | None = scalar(
+        conn,
+        """
+        SELECT id
+          FROM responses
+         WHERE id IN (SELECT value FROM json_each(:heads))
+         ORDER BY deliver_after IS NOT NULL, deliver_after, id
+         LIMIT 1
+        """,
+        {"heads": json.dumps(heads(conn, channel, now_ms=now_ms, held=held))},
+    )
+    return found
+
+
+def waiting_since(
+    conn: apsw.Connection, channel: str, *, outage_began_at: int, past_ms: int, now_ms: int, limit: int
+) -> list[tuple[int, FailureCode | None]]:
+    """The due responses that have waited for the platform since *past_ms* or longer, each with its last failure."""
+    found = rows(
+        conn,
+        """
+        SELECT id, failure
+          FROM responses
+         WHERE (status = 'pending' OR status = 'delivering') AND channel = :channel AND status = 'pending'
+           AND (deliver_after IS NULL OR deliver_after <= :now)
+           AND ifnull(unsent_since, max(created_at, ifnull(deliver_after, 0), :began)) <= :past
+         ORDER BY id
+         LIMIT :limit
+        """,
+        {"channel": channel, "began": outage_began_at, "past": past_ms, "now": now_ms, "limit": limit},
+    )
+    return [(id_, failure) for id_, failure in found]
 
 
 _CLAIM = f"""
@@ -408,9 +447,6 @@ def ack(
     _check(conn, response)
     _add_ids(conn, response, also)
     _event(conn, "response_acked", response, now_ms=now_ms)
-
-
-FailureCode = Literal["error", "rate_limited", "outcome_unknown", "unreadable"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,15 @@ from shared.core.errors import (
     NotSent,
     OutcomeUnknown,
     PermanentError,
+    PlatformDown,
     RateLimited,
     RetryableError,
     TokenRefused,
 )
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
+from shared.db.platforms import channel_outages
+from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.queue import channel_pauses, responses
 from shared.queue import deliveries
 from shared.queue.deliveries import DeliveryPolicy
@@ -33,6 +36,7 @@ def take(conn, id_=None, now_ms=NOW):
 
 VERDICTS = {
     "a wait that was asked for costs no attempt": (RateLimited("429", 7000), 4, POLICY, ("pending", 4, 7000)),
+    "a short wait is as short as was asked for": (RateLimited("429", 251), 0, POLICY, ("pending", 0, 251)),
     "a wait without a number is a second": (RateLimited("429"), 0, POLICY, ("pending", 0, 1000)),
     "a wait of no time is a second": (RateLimited("429", 0), 0, POLICY, ("pending", 0, 1000)),
     "a wait of years is a day": (RateLimited("429", 10**15), 0, POLICY, ("pending", 0, 86_400_000)),
@@ -41,6 +45,15 @@ VERDICTS = {
     "the fifth is the last": (RetryableError("reset"), 4, POLICY, ("dead", 5, None)),
     "no use": (PermanentError("blocked"), 0, POLICY, ("dead", 1, None)),
     "unknown, resend": (OutcomeUnknown("silence"), 0, POLICY, ("pending", 1, 2500)),
+    "a platform that can't work costs no attempt": (PlatformDown("502"), 4, HOLD, ("pending", 4, 2500)),
+    "nor if it may have done it": (PlatformDown("502", may_have_arrived=True), 4, POLICY, ("pending", 4, 2500)),
+    "which hold holds": (PlatformDown("502", may_have_arrived=True), 0, HOLD, ("dead", 1, None)),
+    "a repetition without a second effect": (
+        OutcomeUnknown("silence", is_repeatable=True),
+        0,
+        HOLD,
+        ("pending", 1, 2500),
+    ),
     "unknown, hold": (OutcomeUnknown("silence"), 0, HOLD, ("dead", 1, None)),
     "hold holds only the unknown": (RetryableError("reset"), 0, HOLD, ("pending", 1, 2500)),
     "what never left costs no attempt": (NotSent("refused"), 4, HOLD, ("pending", 4, 2500)),
@@ -59,7 +72,7 @@ def test_verdict(conn, error, tried, policy, expected):
     wait = found["deliver_after"] and found["deliver_after"] - NOW
     assert (found["status"], found["retry_count"], wait) == expected
     assert found["last_error"] == str(error)
-    assert (found["part_started"] is None) == (not isinstance(error, OutcomeUnknown))
+    assert (found["part_started"] is None) == (found["failure"] != "outcome_unknown")
 
 
 def failed(conn, error, *, policy=POLICY, unsent_since=None, due=NOW):
@@ -77,9 +90,11 @@ UNSENT_WAITS = {0: 2500, 1000: 2500, 20_000: 10_000, 3_600_000: 30_000, DAY - 1:
 
 @pytest.mark.parametrize(("elapsed_ms", "wait_ms"), UNSENT_WAITS.items())
 def test_the_longer_an_outage_the_longer_the_waits_up_to_a_minute(conn, elapsed_ms, wait_ms):
+    channel_outages.begin(conn, ChannelOutage("telegram", NOW - elapsed_ms, "unreachable", "no", NOW), now_ms=NOW)
     found = failed(conn, NotSent("refused"), unsent_since=NOW - elapsed_ms)
     assert (found["status"], found["retry_count"], found["deliver_after"]) == ("pending", 0, NOW + wait_ms)
     assert found["unsent_since"] == min(NOW - elapsed_ms, NOW)
+    assert channel_outages.get(conn, "telegram").probe_at == NOW + wait_ms
 
 
 def test_what_could_not_leave_for_a_day_is_dead_with_that_reason(conn):

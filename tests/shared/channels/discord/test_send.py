@@ -19,6 +19,7 @@ from shared.core.errors import (
     PartTooLong,
     PermanentError,
     PlaceGone,
+    PlatformDown,
     PostroomError,
     RateLimited,
     RetryableError,
@@ -180,17 +181,20 @@ def test_an_answer_whose_thread_is_archived_locked_or_gone_fails_and_goes_nowher
     assert platform.calls == [f"POST {BASE}/channels/300/messages"]
 
 
-@pytest.mark.parametrize("answer", [httpx.Response(502, text="x"), NoAnswer("slow"), NoAnswer("gone")])
 @pytest.mark.parametrize(
-    ("changes", "error"),
-    [({}, RetryableError), ({"age_ms": 900_000}, RetryableError), ({"is_first": False}, OutcomeUnknown)],
+    ("changes", "is_repeatable"),
+    [({}, True), ({"age_ms": 900_000}, True), ({"is_first": False}, False)],
     ids=["edit", "bot with nonce", "follow-up"],
 )
-def test_only_a_follow_up_has_an_unknown_outcome(discord, answer, changes, error):
+def test_only_a_follow_up_has_an_unknown_outcome(discord, changes, is_repeatable):
     """An edit or a nonce makes a repeated send the same message; a follow-up has neither."""
-    with pytest.raises(error) as caught:
-        send(discord, Platform(answer), **changes)
-    assert type(caught.value) is error
+    for answer in (NoAnswer("slow"), NoAnswer("gone")):
+        with pytest.raises(OutcomeUnknown) as caught:
+            send(discord, Platform(answer), **changes)
+        assert caught.value.is_repeatable is is_repeatable
+    with pytest.raises(PlatformDown) as down:
+        send(discord, Platform(httpx.Response(502, text="x")), **changes)
+    assert down.value.may_have_arrived is not is_repeatable
 
 
 @pytest.mark.parametrize(
@@ -255,7 +259,7 @@ def test_an_error_that_repeats_the_address_shows_no_part_of_a_token(discord, sta
         (403, {"code": 30046}, "permanent", "gone"),
         (400, {"code": 200000}, "permanent", ""),
         (429, {"retry_after": "soon"}, "wait", ""),
-        (503, {}, "unknown", ""),
+        (503, {}, "down", ""),
     ],
 )
 def test_classify(status, payload, outcome, step):
@@ -313,9 +317,9 @@ def test_a_message_that_cannot_be_edited_is_sent_as_a_new_one(discord, code):
 
 
 def test_an_edit_without_an_answer_is_retried(discord):
-    with pytest.raises(RetryableError) as caught:
+    with pytest.raises(OutcomeUnknown) as caught:
         send(discord, Platform(NoAnswer("slow")), context={}, edits="55")
-    assert type(caught.value) is RetryableError
+    assert caught.value.is_repeatable
 
 
 def test_the_token_of_a_press_edits_the_message_with_the_button(discord):
@@ -397,7 +401,7 @@ def test_the_bot_opens_a_direct_chat(discord):
         (refusal(400, 50033), PermanentError),
         (httpx.Response(429, json={"retry_after": 1}), RateLimited),
         (NoAnswer("slow"), RetryableError),
-        (httpx.Response(502, text="x"), RetryableError),
+        (httpx.Response(502, text="x"), PlatformDown),
         (httpx.Response(200, json={}), RetryableError),
     ],
 )
@@ -406,6 +410,7 @@ def test_a_failure_to_open_a_direct_chat_is_retryable_or_permanent(discord, answ
     with pytest.raises(error) as caught:
         open_direct(discord, Platform(answer))
     assert type(caught.value) is error
+    assert not getattr(caught.value, "may_have_arrived", False)
 
 
 # -- rendering --------------------------------------------------------------------------------------------------------

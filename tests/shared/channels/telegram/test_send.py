@@ -14,6 +14,7 @@ from shared.core.errors import (
     PartTooLong,
     PermanentError,
     PlaceGone,
+    PlatformDown,
     PostroomError,
     RateLimited,
     RetryableError,
@@ -195,7 +196,7 @@ def test_a_message_to_a_migrated_group_goes_to_its_new_id(telegram, run):
         (refusal(401, "Unauthorized"), TokenRefused),
         (refusal(404, "Not Found"), TokenRefused),
         (refusal(409, "Conflict"), RetryableError),
-        (httpx.Response(502, text="<html>Bad Gateway</html>"), OutcomeUnknown),
+        (httpx.Response(502, text="<html>Bad Gateway</html>"), PlatformDown),
         (httpx.Response(200, text="<html>"), OutcomeUnknown),
         (httpx.Response(302, headers={"location": "http://x"}), OutcomeUnknown),
         (RequestNotSent("no route"), NotSent),
@@ -260,7 +261,7 @@ def test_the_wait_is_as_long_as_telegram_asks(telegram, run, parameters, wait_ms
         (400, {"description": "Bad Request: message can't be edited"}, "give_way", "new_message"),
         (403, {"description": "Forbidden: bot was kicked from the group chat"}, "permanent", ""),
         (400, {}, "permanent", ""),
-        (500, {"description": "Internal Server Error"}, "unknown", ""),
+        (500, {"description": "Internal Server Error"}, "down", ""),
         (429, {"parameters": "odd"}, "wait", ""),
     ],
 )
@@ -327,9 +328,16 @@ def test_a_message_that_cannot_be_edited_is_sent_as_a_new_one(telegram, run, why
 
 def test_an_edit_without_an_answer_is_retried(telegram, run):
     """A repeated edit makes no second message."""
-    with pytest.raises(RetryableError) as caught:
+    with pytest.raises(OutcomeUnknown) as caught:
         run(send(telegram, Platform(NoAnswer("slow")), outgoing(edits="55")))
-    assert type(caught.value) is RetryableError
+    assert caught.value.is_repeatable
+
+
+@pytest.mark.parametrize(("edits", "may_have_arrived"), [("55", False), (None, True)])
+def test_a_server_error_is_an_outage_in_which_a_new_message_may_have_arrived(telegram, run, edits, may_have_arrived):
+    with pytest.raises(PlatformDown) as caught:
+        run(send(telegram, Platform(httpx.Response(503, text="x")), outgoing(edits=edits)))
+    assert (caught.value.code, caught.value.may_have_arrived) == ("server_error", may_have_arrived)
 
 
 def test_a_press_is_acknowledged_before_its_message_changes(telegram, run):
