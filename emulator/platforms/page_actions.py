@@ -12,7 +12,9 @@ from emulator.platforms import page_files
 from emulator.platforms.config import Clock
 from emulator.platforms.control import EITHER, optional, platform_of, read_json, text
 from emulator.platforms.discord.interactions import Interactions
+from emulator.platforms.discord.page_actions import DiscordActions
 from emulator.platforms.discord.people import DiscordPeople
+from emulator.platforms.discord.uses import DiscordUses
 from emulator.platforms.errors import ActionRefused
 from emulator.platforms.store import PlatformStore
 from emulator.platforms.telegram.chat_actions import TelegramChatActions
@@ -30,9 +32,11 @@ class PageActions:
         chat_actions: TelegramChatActions,
         interactions: Interactions,
         discord_people: DiscordPeople,
+        discord_uses: DiscordUses,
     ) -> None:
         self._clock, self._store, self._telegram_people = clock, store, telegram_people
         self._chat_actions, self._interactions, self._discord_people = chat_actions, interactions, discord_people
+        self._discord = DiscordActions(clock, store, interactions, discord_people, discord_uses)
 
     def routes(self, base: str) -> list[web.AbstractRouteDef]:
         """The routes below *base*, e.g. ``/chat``."""
@@ -43,36 +47,34 @@ class PageActions:
             web.post(either + "/people", self._add_person),
             web.post(either + "/chats", self._create_chat),
             web.post(either + "/members", self._join),
-            web.post(telegram + "/edit", self._edit),
-            web.post(telegram + "/delete", self._delete),
-            web.post(telegram + "/react", self._react),
+            web.post(either + "/edit", self._edit),
+            web.post(either + "/delete", self._delete),
+            web.post(either + "/react", self._react),
+            *self._discord.routes(f"{base}/{{platform:discord}}"),
             web.post(telegram + "/topics", self._create_topic),
             web.post(telegram + "/stop", self._stop),
         ]
 
     async def _say(self, request: web.Request) -> web.Response:
-        """A person writes or sends files (Telegram), or uses ``/ask`` (Discord)."""
+        """A person writes or sends files; on Discord, a ``command`` with ``options``, or plain text."""
         body = await self._said(request)
-        person, said, chat = text(body, "person"), text(body, "text"), optional(body, "chat")
-        if platform_of(request) == "telegram":
-            where: dict[str, Any] = {
-                "chat_id": chat,
-                "thread": _number(body, "thread"),
-                "reply_to": optional(body, "reply_to"),
-            }
-            if files := body.get("files"):
-                done = self._chat_actions.send_files(person, said, files, **where)
-                return web.json_response({**done[0], "messages": done}, status=201)
-            return web.json_response(self._telegram_people.say(person, said, **where), status=201)
-        interaction = self._discord_people.ask(person, said.removeprefix("/ask "), channel_id=chat)
-        return web.json_response(self._interactions.rows.delivery(interaction), status=201)
+        if platform_of(request) == "discord":
+            return self._discord.say(body)
+        person, said = text(body, "person"), text(body, "text")
+        where: dict[str, Any] = {
+            "chat_id": optional(body, "chat"),
+            "thread": _number(body, "thread"),
+            "reply_to": optional(body, "reply_to"),
+        }
+        if files := body.get("files"):
+            done = self._chat_actions.send_files(person, said, files, **where)
+            return web.json_response({**done[0], "messages": done}, status=201)
+        return web.json_response(self._telegram_people.say(person, said, **where), status=201)
 
     async def _said(self, request: web.Request) -> dict[str, Any]:
         if request.content_type == "multipart/form-data":
             return await page_files.read_upload(request, self._store.files, now_ms=self._clock.now_ms())
-        body = await read_json(request)
-        body.pop("files", None)
-        return body
+        return {**await read_json(request), "files": []}
 
     async def _press(self, request: web.Request) -> web.Response:
         body = await read_json(request)
@@ -84,16 +86,29 @@ class PageActions:
 
     async def _edit(self, request: web.Request) -> web.Response:
         body = await read_json(request)
-        done = self._telegram_people.edit(*_message(body), text(body, "text"), person_id=text(body, "person"))
+        person = text(body, "person")
+        if platform_of(request) == "discord":
+            edited = self._discord_people.edit(*_message(body), text(body, "text"), person_id=person)
+            return web.json_response({"message": edited.id}, status=201)
+        done = self._telegram_people.edit(*_message(body), text(body, "text"), person_id=person)
         return web.json_response(done, status=201)
 
     async def _delete(self, request: web.Request) -> web.Response:
         body = await read_json(request)
+        if platform_of(request) == "discord":
+            self._discord_people.delete(*_message(body), person_id=text(body, "person"))
+            return web.json_response({"message": body["message"]}, status=201)
         return web.json_response(self._chat_actions.delete(*_message(body), text(body, "person")), status=201)
 
     async def _react(self, request: web.Request) -> web.Response:
-        """``emoji`` replaces the person's choice before; "" takes it back."""
+        """On Telegram, ``emoji`` replaces the choice before, and "" takes it back; on Discord, ``remove`` does."""
         body = await read_json(request)
+        if platform_of(request) == "discord":
+            is_removed = body.get("remove") is True
+            reacted = (*_message(body), text(body, "person"), text(body, "emoji"))
+            return web.json_response(
+                {"changed": self._discord_people.react(*reacted, is_removed=is_removed)}, status=201
+            )
         done = self._telegram_people.react(*_message(body), text(body, "person"), text(body, "emoji"))
         return web.json_response(done, status=201)
 

@@ -1,9 +1,12 @@
 """The data of the chat page and the terminal: people, conversations, transcripts, deliveries and calls, as JSON."""
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from emulator.platforms import files, page_files, reactions
+from emulator.platforms.discord import component_tree
+from emulator.platforms.discord.component_tree import BUTTON
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.initial_people import BOT_NAME, BOT_USERNAME
 from emulator.platforms.store import FakeChat, FakeMessage, Platform, PlatformStore
@@ -87,13 +90,14 @@ class PageData:
         """One message as the platform's app shows it."""
         author = None if message.is_bot else self._store.person(message.platform, message.author)
         detail = message.detail
+        texts = component_tree.texts(detail.get("components", []))
         return {
             "platform": message.platform,
             "chat": message.chat,
             "id": message.id,
             "seq": message.seq,
             "author": {"id": message.author, "name": author.name if author else BOT_NAME, "is_bot": message.is_bot},
-            "text": message.text,
+            "text": "\n".join([message.text, *texts]) if texts else message.text,
             "created_ms": message.created_ms,
             "edited_ms": message.edited_ms,
             "entities": detail.get("entities", []),
@@ -129,12 +133,31 @@ def _topics(chat: FakeChat) -> list[dict[str, Any]]:
     ]
 
 
-def _keyboard(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]] | None:
-    """Discord's components in the form of a Telegram keyboard: rows of ``text`` with ``callback_data`` or ``url``."""
-    shown = [[_key(button) for button in row["components"]] for row in rows]
-    return shown or None
+def _keyboard(components: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]] | None:
+    """Discord's components in the form of a Telegram keyboard: rows of ``text`` with ``callback_data`` or ``url``.
+
+    A select is a row of its own: ``select`` names what to choose from.
+    """
+    rows: list[list[dict[str, Any]]] = []
+    for component in component_tree.walk(components):
+        if component.get("type") == 1:
+            rows.append([_key(each) for each in component.get("components") or ()])
+        elif isinstance(component.get("accessory"), Mapping) and component["accessory"].get("type") == BUTTON:
+            rows.append([_key(component["accessory"])])
+    return rows or None
 
 
-def _key(button: dict[str, Any]) -> dict[str, Any]:
-    data = None if button.get("disabled") else button.get("custom_id")
-    return {"text": button.get("label") or "", "callback_data": data, "url": button.get("url")}
+def _key(component: Mapping[str, Any]) -> dict[str, Any]:
+    data = None if component.get("disabled") else component.get("custom_id")
+    if component.get("type") in component_tree.SELECTS:
+        known = ("placeholder", "options", "min_values", "max_values")
+        more = {name: component[name] for name in known if name in component}
+        return {
+            "text": "",
+            "callback_data": None,
+            "data": data,
+            "select": component_tree.SELECTS[component["type"]],
+            **more,
+        }
+    key = {"text": component.get("label") or "", "callback_data": data, "url": component.get("url")}
+    return {**key, "style": component["style"]} if "style" in component else key

@@ -14,6 +14,7 @@ from emulator.platforms.discord.api import FakeDiscord
 from emulator.platforms.discord.calls import MAX_BODY_BYTES
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.people import DiscordPeople
+from emulator.platforms.discord.uses import DiscordUses
 from emulator.platforms.initial_people import BOT_USERNAME, add_initial_people, discord_app, telegram_bot
 from emulator.platforms.page_actions import PageActions
 from emulator.platforms.page_data import PageData
@@ -95,6 +96,7 @@ class Platforms:
             TelegramChatActions(clock, self._store, self._bus, self._telegram_people),
             self._interactions,
             self._discord_people,
+            DiscordUses(self._store, self._discord, self._interactions, self._discord_people),
         )
         page = ChatPage(self._store, self._bus, page_data, actions)
         app = web.Application(middlewares=[plain_errors], client_max_size=MAX_BODY_BYTES)

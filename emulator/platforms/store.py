@@ -66,14 +66,15 @@ CREATE TABLE IF NOT EXISTS updates (
 CREATE INDEX IF NOT EXISTS updates_pending ON updates (queue, update_id) WHERE state = 'pending';
 CREATE INDEX IF NOT EXISTS updates_message ON updates (chat, message);
 
--- Discord's interactions. custom_id: the pressed button; NULL for a command.
+-- Discord's interactions. custom_id: the component that a person used; NULL for a command. kind, particular (JSON):
+-- see discord/interaction_rows.py. modal: the form that was the answer, as JSON.
 -- state: waiting for the first answer, deferred, answered, dead.
 CREATE TABLE IF NOT EXISTS interactions (
     id TEXT PRIMARY KEY, token TEXT NOT NULL UNIQUE, channel TEXT NOT NULL, person TEXT NOT NULL, message TEXT,
     created_ms INTEGER NOT NULL,
     state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'deferred', 'answered', 'dead')),
     original TEXT, status INTEGER, error TEXT, took_ms REAL,
-    custom_id TEXT
+    custom_id TEXT, kind TEXT, particular TEXT, modal TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS interactions_message ON interactions (channel, message);
 """
@@ -147,8 +148,9 @@ class PlatformStore:
         self.conn.execute(SCHEMA)
         self.files = FileStore(self.conn)
         columns = [row[1] for row in self.conn.execute("PRAGMA table_info(interactions)")]
-        if "custom_id" not in columns:  # a file from the first release
-            self.conn.execute("ALTER TABLE interactions ADD COLUMN custom_id TEXT")
+        for column in ("custom_id", "kind", "particular", "modal"):  # a file from an earlier release
+            if column not in columns:
+                self.conn.execute(f"ALTER TABLE interactions ADD COLUMN {column} TEXT")
 
     def close(self) -> None:
         self.conn.close()

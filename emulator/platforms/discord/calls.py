@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from emulator.platforms.discord import component_tree
 from emulator.platforms.faults import Fault
 
 EPHEMERAL, LOADING = 64, 128
@@ -147,7 +148,7 @@ def pings_of(content: str, allowed: Any, *, default: tuple[str, ...]) -> tuple[l
 
 
 def components(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The checked rows of buttons in a body. Raises 50035, also for other components, which this fake lacks."""
+    """The checked rows of buttons and selects in a body. Raises 50035, also for components that this fake lacks."""
     rows = body.get("components") or []
     if not isinstance(rows, list) or len(rows) > 5:
         raise invalid("components", "BASE_TYPE_BAD_LENGTH", "Must be between 0 and 5 in length.")
@@ -157,13 +158,28 @@ def components(body: Mapping[str, Any]) -> list[dict[str, Any]]:
         if not isinstance(buttons, list) or not 1 <= len(buttons) <= 5:
             raise invalid("components", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 5 in length.")
         for button in buttons:
-            custom_id = _custom_id(button)
+            custom_id = _select_id(button, row) if _is_select(button) else _custom_id(button)
             if custom_id in named:
                 raise invalid(
                     "components", "COMPONENT_CUSTOM_ID_DUPLICATED", "Component custom id cannot be duplicated"
                 )
             named.add(custom_id)
     return rows
+
+
+def _is_select(component: Any) -> bool:
+    return isinstance(component, dict) and component.get("type") in component_tree.SELECTS
+
+
+def _select_id(select: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """The ``custom_id`` of a select, which fills its row."""
+    options = select.get("options") or []
+    if len(row["components"]) != 1 or (select["type"] == 3 and not 1 <= len(options) <= 25):
+        raise invalid("components", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 25 in length.")
+    value = select.get("custom_id")
+    if not isinstance(value, str) or not 1 <= len(value) <= 100:
+        raise invalid("components", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
+    return value
 
 
 def _custom_id(button: Any) -> str:

@@ -1,5 +1,6 @@
 """Discord's interactions as rows. A token lives as long as its row says, so it survives a restart."""
 
+import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +19,9 @@ NO_ANSWER = "The application did not respond"
 class InteractionRow:
     """One row: *state* is ``waiting``, ``deferred``, ``answered`` or ``dead``.
 
-    *message* is the question, or the message with the button *custom_id*. *original* is the id of the answer.
+    *message* is the question, or the message with the component *custom_id*. *original* is the id of the answer.
+    *kind* is ``interaction`` (a command), ``press``, ``select`` or ``modal``; *particular* is the part of the body that
+    is not derived from the message, as JSON.
     """
 
     id: str
@@ -33,9 +36,14 @@ class InteractionRow:
     error: str | None
     took_ms: float | None
     custom_id: str | None
+    kind: str
+    particular: str | None
 
 
-_COLUMNS = "id, token, channel, person, message, created_ms, state, original, status, error, took_ms, custom_id"
+_COLUMNS = (
+    "id, token, channel, person, message, created_ms, state, original, status, error, took_ms, custom_id,"
+    " coalesce(kind, iif(custom_id IS NULL, 'interaction', 'press')), particular"
+)
 
 
 class InteractionRows:
@@ -46,14 +54,23 @@ class InteractionRows:
         self._clock = config.clock
 
     def add(
-        self, interaction_id: str, chat: FakeChat, person: FakePerson, message: FakeMessage, custom_id: str | None
+        self,
+        interaction_id: str,
+        chat: FakeChat,
+        person: FakePerson,
+        message: FakeMessage,
+        custom_id: str | None,
+        *,
+        particular: Mapping[str, Any] | None,
+        kind: str,
     ) -> InteractionRow:
-        """A person used a command or pressed *custom_id*: a new interaction waits for its first answer."""
+        """A person used a command or a component: a new interaction waits for its first answer."""
         token, now_ms = secrets.token_urlsafe(120), self._clock.now_ms()
+        kept = None if particular is None else json.dumps(particular, ensure_ascii=False)
         self._store.conn.execute(
-            "INSERT INTO interactions (id, token, channel, person, message, created_ms, custom_id)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (interaction_id, token, chat.id, person.id, message.id, now_ms, custom_id),
+            "INSERT INTO interactions (id, token, channel, person, message, created_ms, custom_id, kind, particular)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (interaction_id, token, chat.id, person.id, message.id, now_ms, custom_id, kind, kept),
         )
         self._publish(interaction_id)
         return self.get(interaction_id)
@@ -71,6 +88,17 @@ class InteractionRows:
         sql = {"id": "WHERE id = ?", "token": "WHERE token = ?"}[column]
         row = self._store.conn.execute(f"SELECT {_COLUMNS} FROM interactions {sql}", (value,)).fetchone()  # noqa: S608
         return InteractionRow(*row) if row else None
+
+    def keep_modal(self, interaction_id: str, modal: Mapping[str, Any]) -> None:
+        """Keep the form that answered an interaction, until the person sends it."""
+        self._store.conn.execute(
+            "UPDATE interactions SET modal = ? WHERE id = ?", (json.dumps(modal, ensure_ascii=False), interaction_id)
+        )
+
+    def modal(self, interaction_id: str) -> dict[str, Any] | None:
+        """The form that answered an interaction."""
+        row = self._store.conn.execute("SELECT modal FROM interactions WHERE id = ?", (interaction_id,)).fetchone()
+        return json.loads(row[0]) if row and row[0] else None
 
     def record_status(self, interaction: InteractionRow, status: int, took_ms: float) -> None:
         """Record the status of the endpoint's HTTP answer."""
@@ -126,7 +154,7 @@ class InteractionRows:
         return {
             "platform": "discord",
             "interaction": interaction.id,
-            "kind": "interaction" if interaction.custom_id is None else "press",
+            "kind": interaction.kind,
             "chat": interaction.channel,
             "message": interaction.message,
             "state": states.get(interaction.state, "delivered"),

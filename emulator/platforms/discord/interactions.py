@@ -39,14 +39,15 @@ from emulator.platforms.discord.interaction_rows import InteractionRow, Interact
 from emulator.platforms.errors import ActionRefused
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 
-SAY, THINK, WAIT, CHANGE = 4, 5, 6, 7  # the types of an answer
+SAY, THINK, WAIT, CHANGE, SUGGEST, FORM = 4, 5, 6, 7, 8, 9  # the types of an answer
+MOST_CHOICES = 25
 
 
 class Interactions:
     """Sends interactions, and serves the routes of their tokens."""
 
     def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus, discord: FakeDiscord) -> None:
-        self._config, self._store, self._discord = config, store, discord
+        self._config, self._store, self._discord, self._bus = config, store, discord, bus
         self._clock = config.clock
         self.rows = InteractionRows(config, store, bus)
         self._endpoint = InteractionsEndpoint(config, discord.app.key)
@@ -91,28 +92,59 @@ class Interactions:
         person: FakePerson,
         message: FakeMessage,
         custom_id: str | None = None,
+        *,
+        particular: Mapping[str, Any] | None = None,
+        kind: str | None = None,
     ) -> InteractionRow:
-        """A person used a command or pressed *custom_id*. The delivery runs when this returns."""
-        interaction = self.rows.add(interaction_id, chat, person, message, custom_id)
+        """A person used a command, or a component under *message*. The delivery runs when this returns.
+
+        Args:
+            particular: the fields of the body that other interactions lack; None means ``/ask``, or a button.
+            kind: ``interaction press select modal``; None means the first for a command, the second for a component.
+        """
+        interaction = self.rows.add(
+            interaction_id, chat, person, message, custom_id, particular=particular, kind=kind or _kind(custom_id)
+        )
         self._answered[interaction_id] = asyncio.Event()
         self._work(interaction, self._deliver(interaction, self._body(interaction, chat, person, message)))
         return interaction
 
     def _body(self, interaction: InteractionRow, chat: FakeChat, person: FakePerson, message: FakeMessage) -> bytes:
-        if interaction.custom_id is None:
+        if interaction.particular is not None:
+            particular = json.loads(interaction.particular)
+        elif interaction.custom_id is None:
             particular = payloads.command(str(message.detail.get("command", "ask")), message.text)
         else:
             particular = payloads.press(self._discord.objects, chat, message, interaction.custom_id)
+        return self._wired(chat, person, particular, id_=interaction.id, token=interaction.token)
+
+    def _wired(self, chat: FakeChat, person: FakePerson, particular: dict[str, Any], *, id_: str, token: str) -> bytes:
         payload = payloads.interaction(
             self._discord.objects,
             chat,
             person,
             particular,
             application_id=self._discord.app.id,
-            id_=interaction.id,
-            token=interaction.token,
+            id_=id_,
+            token=token,
         )
         return json.dumps(payload, ensure_ascii=False).encode()
+
+    async def choices(self, chat: FakeChat, person: FakePerson, particular: dict[str, Any]) -> list[dict[str, Any]]:
+        """What the app suggests while a person types. Nothing of it is kept. Raises ActionRefused with the reason."""
+        id_, token = str(self._discord.snowflakes.next()), secrets.token_urlsafe(120)
+        try:
+            async with asyncio.timeout(self._config.deadline_ms / 1000):
+                answer = await self._endpoint.post(self._wired(chat, person, particular, id_=id_, token=token))
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            raise ActionRefused("the app did not answer in time, so it suggests nothing") from None
+        data = answer.payload.get("data") if isinstance(answer.payload, dict) else None
+        found = data.get("choices") if isinstance(data, dict) else None
+        if answer.status != 200 or answer.payload.get("type") != SUGGEST or not isinstance(found, list):
+            raise ActionRefused(f"the app answered {answer.status}, not with suggestions (type {SUGGEST})")
+        if len(found) > MOST_CHOICES or not all(isinstance(each, dict) and "value" in each for each in found):
+            raise ActionRefused(f"the app's suggestions are not valid: at most {MOST_CHOICES}, each with a value")
+        return found
 
     def _work(self, interaction: InteractionRow, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name=f"discord interaction {interaction.id}")
@@ -176,10 +208,13 @@ class Interactions:
             raise DiscordError(400, 40060, "Interaction has already been acknowledged.")
         kind = answer.get("type") if isinstance(answer, dict) else None
         data = answer.get("data") or {} if isinstance(answer, dict) else {}
-        taken = (SAY, THINK) if interaction.custom_id is None else (SAY, THINK, WAIT, CHANGE)
+        taken: tuple[int, ...] = (SAY, THINK) if interaction.custom_id is None else (SAY, THINK, WAIT, CHANGE)
+        taken += () if interaction.kind == "modal" else (FORM,)
         if kind is None or kind not in taken or not isinstance(data, dict):
             what = "a command" if interaction.custom_id is None else "a press"
             raise invalid("type", "BASE_TYPE_CHOICES", f"This fake takes the types {taken} in answer to {what}.")
+        if kind == FORM:
+            self._open_form(interaction, data)
         flags = flags_of(data)
         original = self._first_answer(interaction, kind, data, flags)
         self.rows.mark_acknowledged(interaction, is_deferred=kind in (THINK, WAIT), original=original)
@@ -196,9 +231,25 @@ class Interactions:
             seen_by = _seen_by(interaction, flags)
             return self._discord.messages.add(chat, "", {**detail, **seen_by, "flags": seen_by["flags"] | LOADING}).id
         pressed = self._store.message(chat, interaction.message)
+        if kind == FORM:
+            return ""
         if pressed is not None and kind == CHANGE:
             self._discord.messages.edit(pressed, data)
         return interaction.message
+
+    def _open_form(self, interaction: InteractionRow, data: Mapping[str, Any]) -> None:
+        """Show the person a form. Raises 50035."""
+        components = data.get("components")
+        if not 1 <= len(str(data.get("title") or "")) <= 45:
+            raise invalid("data", "BASE_TYPE_BAD_LENGTH", "title: Must be between 1 and 45 in length.")
+        if not 1 <= len(str(data.get("custom_id") or "")) <= 100:
+            raise invalid("data", "BASE_TYPE_BAD_LENGTH", "custom_id: Must be between 1 and 100 in length.")
+        if not isinstance(components, list) or not 1 <= len(components) <= 5:
+            raise invalid("data", "BASE_TYPE_BAD_LENGTH", "components: Must be between 1 and 5 in length.")
+        modal = {"custom_id": data["custom_id"], "title": data["title"], "components": components}
+        self.rows.keep_modal(interaction.id, modal)
+        place = {"platform": "discord", "chat": interaction.channel, "person": interaction.person}
+        self._bus.publish("modal", {**place, "interaction": interaction.id, **modal})
 
     def _spoken(self, interaction: InteractionRow, body: Mapping[str, Any], flags: int) -> tuple[str, dict[str, Any]]:
         content = content_of(body)
@@ -289,6 +340,10 @@ class Interactions:
         if chat is None:
             raise DiscordError(404, 10003, "Unknown Channel")
         return chat
+
+
+def _kind(custom_id: str | None) -> str:
+    return "interaction" if custom_id is None else "press"
 
 
 def _seen_by(interaction: InteractionRow, flags: int) -> dict[str, Any]:

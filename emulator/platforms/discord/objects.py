@@ -5,7 +5,7 @@ Source: https://discord.com/developers/docs/resources/user, resources/channel, r
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from emulator.platforms import files, reactions
@@ -103,6 +103,10 @@ class DiscordObjects:
         if (thread := self._store.chat("discord", message.id)) is not None and thread.kind == "thread":
             wired["thread"] = self.channel(thread)
         return {**wired, "nonce": message.nonce} if message.nonce is not None else wired
+
+    def attachment(self, chat: FakeChat, shown: Mapping[str, Any]) -> dict[str, Any]:
+        """The Attachment object of one entry of ``detail["files"]``."""
+        return self._cdn.attachment(chat.id, shown)
 
     def _reference(self, chat: FakeChat, reply_to: str, *, with_reference: bool) -> dict[str, Any]:
         guild = {"guild_id": GUILD_ID} if chat.facts.get("guild") else {}

@@ -5,11 +5,12 @@ Source: https://discord.com/developers/docs/interactions/receiving-and-respondin
 
 from typing import Any
 
+from emulator.platforms.discord import component_tree
 from emulator.platforms.discord.objects import DiscordObjects
 from emulator.platforms.initial_people import GUILD_ID
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson
 
-PING, COMMAND, COMPONENT = 1, 2, 3
+PING, COMMAND, COMPONENT, AUTOCOMPLETE, SUBMIT = 1, 2, 3, 4, 5
 _PERMISSIONS = "2248473465835073"
 
 
@@ -35,8 +36,8 @@ def command(name: str, prompt: str) -> dict[str, Any]:
 def press(objects: DiscordObjects, chat: FakeChat, message: FakeMessage, custom_id: str) -> dict[str, Any]:
     """The fields of a press of the button *custom_id* under *message* that other interactions lack."""
     wired = objects.message(chat, message)
-    buttons = [button for row in wired["components"] for button in row["components"]]
-    number = next((button["id"] for button in buttons if button.get("custom_id") == custom_id), 0)
+    button = component_tree.find(wired["components"], custom_id)
+    number = button.get("id", 0) if button else 0
     data = {"component_type": 2, "custom_id": custom_id, "id": number}
     return {"type": COMPONENT, "data": data, "message": wired}
 

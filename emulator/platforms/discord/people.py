@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from emulator.platforms.bus import EventBus
+from emulator.platforms.discord import component_tree
 from emulator.platforms.discord.api import FakeDiscord
 from emulator.platforms.discord.calls import MAX_CONTENT
 from emulator.platforms.discord.interaction_rows import InteractionRow
@@ -26,8 +27,8 @@ class DiscordPeople:
         self, person_id: str, prompt: str, *, channel_id: str | None = None, command: str = "ask"
     ) -> InteractionRow:
         """*person_id* sends ``/ask prompt``. The delivery runs when this returns."""
-        person = self._person(person_id)
-        chat = self._channel(person, channel_id)
+        person = self.find_person(person_id)
+        chat = self.find_channel(person, channel_id)
         if not prompt.strip():
             raise ActionRefused("the prompt is empty")
         if len(prompt) > MAX_PROMPT:
@@ -51,8 +52,8 @@ class DiscordPeople:
 
         *shown* are files, from ``StoredFile.shown``.
         """
-        person = self._person(person_id)
-        chat = self._channel(person, channel_id)
+        person = self.find_person(person_id)
+        chat = self.find_channel(person, channel_id)
         if not text.strip() and not shown:
             raise ActionRefused("the text is empty")
         if len(text) > MAX_CONTENT:
@@ -67,39 +68,45 @@ class DiscordPeople:
             detail |= {"reply_to": reply_to, "mentions": [replied.author]}
         return self._discord.messages.add(chat, text, detail, author=person.id)
 
-    def edit(self, channel_id: str, message_id: str, text: str) -> FakeMessage:
-        """The author of a message edits its text."""
-        message = self._own(channel_id, message_id)
+    def edit(self, channel_id: str, message_id: str, text: str, *, person_id: str | None = None) -> FakeMessage:
+        """The author of a message, *person_id* if it is given, edits its text."""
+        message = self._own(channel_id, message_id, person_id)
+        if "command" in message.detail:
+            raise ActionRefused("a command can't be edited; use it again")
+        if not text.strip():
+            raise ActionRefused("the text is empty")
         return self._discord.messages.change(message, text)
 
-    def delete(self, channel_id: str, message_id: str) -> None:
-        """The author of a message deletes it."""
-        self._discord.messages.delete(self._own(channel_id, message_id))
+    def delete(self, channel_id: str, message_id: str, *, person_id: str | None = None) -> None:
+        """The author of a message, *person_id* if it is given, deletes it."""
+        self._discord.messages.delete(self._own(channel_id, message_id, person_id))
 
     def react(self, channel_id: str, message_id: str, person_id: str, emoji: str, *, is_removed: bool = False) -> bool:
         """*person_id* adds *emoji* to a message, or takes it back; whether that changed anything."""
-        chat = self._channel(self._person(person_id), channel_id)
+        chat = self.find_channel(self.find_person(person_id), channel_id)
         message = self._store.message(chat, message_id)
         if message is None:
             raise ActionRefused(f"there is no message {message_id} in channel {channel_id}")
         return self._discord.messages.react(message, emoji, who=person_id, is_removed=is_removed)
 
-    def _own(self, channel_id: str, message_id: str) -> FakeMessage:
+    def _own(self, channel_id: str, message_id: str, person_id: str | None) -> FakeMessage:
         chat = self._store.chat("discord", channel_id)
         message = self._store.message(chat, message_id) if chat else None
         if message is None or message.is_bot:
             raise ActionRefused(f"there is no message {message_id} of a person in channel {channel_id}")
+        if person_id not in (None, message.author):
+            raise ActionRefused("people can edit and delete only their own messages")
         return message
 
     def press(self, channel_id: str, message_id: str, person_id: str, custom_id: str) -> InteractionRow:
         """*person_id* presses a button under a message. The delivery runs when this returns."""
-        person = self._person(person_id)
-        chat = self._channel(person, channel_id)
+        person = self.find_person(person_id)
+        chat = self.find_channel(person, channel_id)
         message = self._store.message(chat, message_id)
         if message is None or message.detail.get("for") not in (None, person.id):
             raise ActionRefused(f"{person.name} sees no message {message_id} in channel {channel_id}")
-        buttons = [button for row in message.detail.get("components", ()) for button in row["components"]]
-        if custom_id not in [button.get("custom_id") for button in buttons if not button.get("disabled")]:
+        button = component_tree.find(message.detail.get("components", ()), custom_id)
+        if button is None or button.get("type") != component_tree.BUTTON:
             raise ActionRefused(f"message {message_id} has no button with this data")
         return self._interactions.begin(str(self._discord.snowflakes.next()), chat, person, message, custom_id)
 
@@ -118,7 +125,7 @@ class DiscordPeople:
         """Another channel of the server, with *members* and the bot."""
         if not members or not title.strip():
             raise ActionRefused("a channel needs a title and at least one member")
-        people = tuple(self._person(member).id for member in members)
+        people = tuple(self.find_person(member).id for member in members)
         chat = FakeChat("discord", str(self._discord.snowflakes.next()), "channel", title, people, {"guild": GUILD_ID})
         self._store.add_chat(chat)
         self._bus.publish("chat", {"platform": "discord", "chat": chat.id})
@@ -126,19 +133,20 @@ class DiscordPeople:
 
     def join(self, channel_id: str, person_id: str) -> None:
         """*person_id* joins a channel of the server."""
-        chat, person = self._store.chat("discord", channel_id), self._person(person_id)
+        chat, person = self._store.chat("discord", channel_id), self.find_person(person_id)
         if chat is None or chat.kind != "channel":
             raise ActionRefused(f"there is no server channel {channel_id} to join")
         self._store.join(chat, person.id)
         self._bus.publish("chat", {"platform": "discord", "chat": chat.id})
 
-    def _person(self, person_id: str) -> FakePerson:
+    def find_person(self, person_id: str) -> FakePerson:
+        """The person with this id. Raises ActionRefused."""
         person = self._store.person("discord", person_id)
         if person is None:
             raise ActionRefused(f"there is no person with the id {person_id}")
         return person
 
-    def _channel(self, person: FakePerson, channel_id: str | None) -> FakeChat:
+    def find_channel(self, person: FakePerson, channel_id: str | None) -> FakeChat:
         """The channel where the person writes: the direct channel unless *channel_id* names another."""
         if channel_id is None:
             return self._discord.messages.direct(person)

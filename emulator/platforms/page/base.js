@@ -70,10 +70,8 @@ function complain(words) {
 }
 function notify(words) {
   clearTimeout(notice);
-  const low = isLow($(".log"));
   $(".notice span").textContent = words;
   $(".notice").hidden = !words;
-  if (low) $(".log").scrollTop = $(".log").scrollHeight;
   if (words) notice = setTimeout(() => notify(""), 12000);
 }
 const isLow = (list) => list.scrollHeight - list.scrollTop - list.clientHeight < 80;

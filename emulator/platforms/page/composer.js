@@ -4,10 +4,11 @@ let pending = [];   // {file, kind}
 let aimed = null;   // {what: "reply" | "edit", message}
 const fit = () => { box.style.height = "auto"; box.style.height = Math.min(box.scrollHeight, 160) + "px"; };
 function drawComposer(c) {
-  const isDiscord = platform === "discord";
+  const isDiscord = platform === "discord" && aimed?.what !== "edit";
   $(".slash").hidden = !isDiscord;
   $(".attach").hidden = !can("files");
-  box.placeholder = isDiscord ? "prompt" : aimed?.what === "edit" ? "New text" : `Message as ${personOf(person).name}`;
+  if (isDiscord) { drawDiscord(); return; }
+  box.placeholder = aimed?.what === "edit" ? "New text" : `Message as ${personOf(person).name}`;
   $("#files").disabled = !can("files");
 }
 function aim(what, message) {
@@ -55,20 +56,21 @@ $("main").addEventListener("drop", (event) => { if (event.dataTransfer.files.len
 function where() {
   return {person, chat, thread: topic || null, reply_to: aimed?.what === "reply" ? aimed.message.id : null};
 }
-function formOf(text) {
-  const form = new FormData();
-  for (const [name, value] of Object.entries({...where(), text})) if (value !== null) form.append(name, value);
+function formOf(text, more) {
+  const form = new FormData(), fields = {...where(), text, ...more};
+  if (fields.options) fields.options = JSON.stringify(fields.options);
+  for (const [name, value] of Object.entries(fields)) if (value !== null) form.append(name, value);
   form.append("kinds", JSON.stringify(pending.map((one) => one.kind)));
   for (const one of pending) form.append("file", one.file, one.file.name);
   return form;
 }
 async function send() {
-  const text = box.value, files = pending, target = aimed;
-  if ((!text.trim() && !files.length) || !chat) return;
-  const body = files.length ? formOf(text) : target?.what === "edit" ? {chat, message: target.message.id, person, text} : {...where(), text};
+  const text = box.value, files = pending, target = aimed, more = platform === "discord" && target?.what !== "edit" ? discordBody(text) : {};
+  if (!more || (!text.trim() && !files.length && !more.command) || !chat) return;
+  const body = files.length ? formOf(text, more) : target?.what === "edit" ? {chat, message: target.message.id, person, text} : {...where(), text, ...more};
   box.value = ""; pending = []; aimed = null;
   fit(); drawPending(); drawTarget(); drawCommands();
-  $(".log").scrollTop = $(".log").scrollHeight;
+  goLow();
   if (!await post(target?.what === "edit" && !files.length ? "edit" : "say", body)) {
     box.value = text; pending = files; aimed = target;
     fit(); drawPending(); drawTarget();
@@ -76,16 +78,109 @@ async function send() {
   box.focus();
 }
 $(".composer").addEventListener("submit", (event) => { event.preventDefault(); send(); });
+// Discord: a person uses a command of the app, or writes plain text, which only a Gateway connection carries.
+const ASK = {name: "ask", path: "ask", options: [{name: "prompt", type: 3, required: true}], isBuiltIn: true};
+const PLAIN = {name: "", path: "", options: [], isPlain: true};
+let chosen = null;   // the command; null is the first, or /ask if the app registered none
+/** Every slash command by its path; a subcommand has a path of its own. */
+function slashCommands() {
+  const flat = (command, path) => {
+    const groups = (command.options ?? []).filter((o) => o.type === 1 || o.type === 2);
+    return groups.length ? groups.flatMap((o) => flat(o, `${path} ${o.name}`)) : [{...command, path, options: command.options ?? []}];
+  };
+  const found = commands.filter((c) => (c.type ?? 1) === 1).flatMap((c) => flat(c, c.name));
+  return found.length ? found : [ASK];
+}
+const current = () => aimed?.what === "reply" ? PLAIN : chosen ?? slashCommands().find((c) => c.path === "ask") ?? slashCommands()[0];
+/** The option that the text field fills: the first that takes a text. */
+const mainOption = (command) => command.options.find((o) => o.type === 3 && !o.choices) ?? null;
+function choose(command) {
+  chosen = command && (command.isPlain ? PLAIN : slashCommands().find((c) => c.path === command.path) ?? null);
+  if (platform === "discord" && chatOf(chat)) drawDiscord();
+}
+let optionsFor = "";
+function drawDiscord() {
+  const command = current(), main = mainOption(command);
+  $(".slash").textContent = command.isPlain ? "text" : "/" + command.path;
+  $(".slash").setAttribute("aria-label", command.isPlain ? "Plain text; choose a command" : `Command /${command.path}; choose another`);
+  box.placeholder = command.isPlain ? "A message, which reaches the bot through the Gateway only" : main ? main.name : "no text";
+  const print = platform + chat + JSON.stringify(command);
+  if (print === optionsFor) return;
+  optionsFor = print;
+  const others = command.options.filter((o) => o !== main && o.type !== 11);
+  $(".options").hidden = !others.length;
+  $(".options").replaceChildren(...others.map((o) => optionNode(command, o)));
+}
+function optionNode(command, o) {
+  const name = o.required ? `${o.name} *` : o.name, known = {name: o.name, title: o.description};
+  const list = (values) => el("select", known, o.required ? null : el("option", {value: ""}, ""), values.map(([value, label]) => el("option", {value}, label)));
+  let node;
+  if (o.choices) node = list(o.choices.map((c) => [c.value, c.name]));
+  else if (o.type === 5) node = list([["true", "yes"], ["false", "no"]]);
+  else if (o.type === 6 || o.type === 9) node = list(here().people.map((p) => [p.id, p.name]));
+  else if (o.type === 7) node = list(chatsOf(person).filter((c) => !isMine(c)).map((c) => [c.id, titleOf(c)]));
+  else {
+    node = el("input", {...known, autocomplete: "off", inputmode: o.type === 3 ? null : "decimal", onkeydown: (event) => { if (event.key === "Enter") { event.preventDefault(); send(); } }});
+    if (o.autocomplete) return el("label", {}, name, node, suggest(node, command, o));
+  }
+  return el("label", {}, name, node);
+}
+/** What the app suggests for an option, asked while the person types. */
+function suggest(node, command, option) {
+  const list = el("datalist", {id: `suggest-${option.name}`});
+  node.setAttribute("list", list.id);
+  let timer = 0, last = 0;
+  const look = async () => {
+    const number = ++last, found = await suggestions(command, option, node.value);
+    if (number === last && found) list.replaceChildren(...found.choices.map((c) => el("option", {value: c.value}, c.name)));
+  };
+  node.addEventListener("focus", look);
+  node.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(look, 250); });
+  return list;
+}
+const suggestions = (command, option, value) => post("choices", {chat, person, command: command.path, focused: option.name, options: {...optionValues(), [option.name]: value}});
+let asking = 0;
+/** The same for the option that the text field fills. */
+async function suggestText() {
+  const command = current(), main = mainOption(command), number = ++asking;
+  if (!main?.autocomplete || box.value.startsWith("/")) return;
+  const found = await suggestions(command, main, box.value);
+  if (number === asking && found && document.activeElement === box) showCommands(found.choices.map((c) => ({name: c.name, about: "", run: () => { box.value = c.value; fit(); }})));
+}
+const optionValues = () => Object.fromEntries([...$(".options").querySelectorAll("input, select")].filter((one) => one.value !== "").map((one) => [one.name, one.value]));
+function discordBody(text) {
+  const command = current(), main = mainOption(command);
+  if (command.isPlain) return {plain: true};
+  const typed = text.match(/^\/([\w-]+)(?:\s|$)/);
+  if (typed && typed[1] !== command.path) {
+    const other = slashCommands().find((c) => c.path === typed[1]);
+    if (other) { choose(other); box.value = text.slice(typed[0].length); fit(); if (!box.value) return null; return discordBody(box.value); }
+  }
+  if (command.isBuiltIn) return {};
+  return {command: command.path, options: {...optionValues(), ...(main && text ? {[main.name]: text} : {})}};
+}
+$(".slash").addEventListener("click", () => showCommands($(".commands").hidden ? slashChoices("") : []));
+function slashChoices(typed) {
+  const found = slashCommands().filter((c) => c.path.startsWith(typed)).map((c) => ({name: "/" + c.path, about: c.description, run: () => { choose(c); if (/^\/\S*$/.test(box.value)) box.value = ""; }}));
+  const plain = {name: "Plain text", about: "reaches the bot only through the Gateway relay", run: () => { choose(PLAIN); if (/^\/\S*$/.test(box.value)) box.value = ""; }};
+  return typed ? found : [...found, plain];
+}
 // the bot's commands, as it registered them
 function drawCommands() {
-  const typed = platform === "telegram" && box.value.match(/^\/(\w*)$/);
+  if (platform === "discord") {
+    const slash = box.value.match(/^\/([\w-]*)$/);
+    showCommands(slash && aimed?.what !== "edit" ? slashChoices(slash[1]) : []);
+    suggestText();
+    return;
+  }
+  const typed = box.value.match(/^\/(\w*)$/);
   const found = typed ? commands.filter((c) => c.command?.startsWith(typed[1])) : [];
   showCommands(found.map((c) => ({name: "/" + c.command, about: c.description, run: () => { box.value = `/${c.command}${isMine(chatOf(chat)) ? "" : "@" + botOf(chatOf(chat)).username} `; fit(); }})));
 }
 function showCommands(found) {
   const list = $(".commands");
   list.hidden = !found.length;
-  box.setAttribute("aria-expanded", String(found.length > 0));
+  $(".slash").setAttribute("aria-expanded", String(found.length > 0));
   list.replaceChildren(...found.map((c, index) => el("button", {type: "button", role: "option", tabindex: "-1", "aria-selected": String(index === 0), onclick: () => { showCommands([]); c.run(); box.focus(); }}, el("b", {}, c.name), " ", el("span", {}, c.about))));
 }
 function chooseCommand(event) {
@@ -93,7 +188,7 @@ function chooseCommand(event) {
   if ($(".commands").hidden || !items.length) return false;
   const move = {ArrowDown: 1, ArrowUp: -1}[event.key];
   if (move) items.forEach((one, index) => one.setAttribute("aria-selected", String(index === (at + move + items.length) % items.length)));
-  else if (event.key === "Enter" || event.key === "Tab") items[Math.max(at, 0)].click();
+  else if (event.key === "Tab" || (event.key === "Enter" && (platform === "telegram" || box.value.startsWith("/")))) items[Math.max(at, 0)].click();
   else if (event.key === "Escape") showCommands([]);
   else return false;
   event.preventDefault();

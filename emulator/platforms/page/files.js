@@ -6,16 +6,15 @@ function fileNode(file) {
   if (type === "image" && file.kind !== "document") return picture(file);
   if (type === "video" && file.kind !== "document") return el("video", {src: fileAt(file), controls: true, preload: "metadata", "aria-label": `${KIND[file.kind] ?? file.kind} ${file.name}`});
   const card = el("a", {class: "file", href: fileAt(file), download: file.name, title: `Download ${file.name}`},
-    type === "image" ? el("img", {src: fileAt(file), alt: "", loading: "lazy"}) : el("span", {class: "sheet", "aria-hidden": "true"}, extension(file.name)),
+    type === "image" ? el("img", {src: fileAt(file), alt: ""}) : el("span", {class: "sheet", "aria-hidden": "true"}, extension(file.name)),
     el("span", {}, el("b", {}, file.name), el("small", {}, `${KIND[file.kind] ?? file.kind} · ${bytes(file.size)}`)));
   if (type !== "audio") return card;
   return el("div", {class: "sound"}, el("audio", {src: fileAt(file), controls: true, preload: "metadata", "aria-label": `${KIND[file.kind] ?? file.kind} ${file.name}`}), file.kind === "voice" ? el("small", {}, `voice message · ${bytes(file.size)}`) : card);
 }
 function picture(file) {
-  return el("button", {type: "button", class: "picture", "aria-label": `Open the picture ${file.name}`, onclick: () => look(file)}, el("img", {src: fileAt(file), alt: file.name, loading: "lazy", onload: keepLow}));
+  return el("button", {type: "button", class: "picture", "aria-label": `Open the picture ${file.name}`, onclick: () => look(file)}, el("img", {src: fileAt(file), alt: file.name}));
 }
 const extension = (name) => (name.match(/\.([A-Za-z0-9]{1,4})$/) || [, "file"])[1].toUpperCase();
-function keepLow() { const log = $(".log"); if (log.dataset.low === "yes") log.scrollTop = log.scrollHeight; }
 function look(file) {
   const dialog = $("dialog.look");
   dialog.querySelector("img").src = fileAt(file);

@@ -6,6 +6,7 @@ function show(transcript) {
   for (const d of transcript.deliveries) deliveries.set(keyOf(d), d);
   calls = transcript.calls;
   commands = transcript.commands;
+  choose(chosen);
   hasOlder = transcript.has_older;
   drawn.clear();
   steps.clear();
@@ -15,7 +16,7 @@ function view(name) { document.body.dataset.view = name; }
 async function open(id) {
   const isOther = chat !== id;
   chat = id;
-  if (isOther) { topic = null; drafts = new Map(); unaim(); }
+  if (isOther) { topic = null; chosen = null; drafts = new Map(); unaim(); }
   notify("");
   unread.delete(platform + id);
   typing = {until: 0, timer: typing.timer};
@@ -36,6 +37,7 @@ function goTo(name) {
   platform = name;
   chat = null;
   commands = [];
+  chosen = null;
   pending = [];
   drawPending();
   bePerson(here().people[0].id);
@@ -85,5 +87,6 @@ function listen() {
   on("typing", (t) => { if (isHere(t)) { typing = {...typing, ...t, thread: t.thread, until: Date.now() + t.for_ms}; soon(drawTyping); } });
   on("draft", (d) => { if (isHere(d)) { drafts.set(d.draft_id, {...d, until: Date.now() + d.for_ms}); soon(drawDrafts); } });
   on("notice", (n) => { if (isHere(n) && n.person === person) notify(n.text); });
+  on("modal", (m) => { if (isHere(m) && m.person === person) openForm(m); });
   on("chat", () => soon(refreshSoon));
 }

@@ -51,11 +51,15 @@ function drawLog() {
     const after = all[index + 1];
     nodes.push(unitNode(unit, isNewDay ? null : all[index - 1], after));
   });
-  patch(log, all.length ? nodes : [emptyNode()]);
+  patch($(".rows"), all.length ? nodes : [emptyNode()]);
   if (focused && !log.contains(document.activeElement)) log.querySelector(`article[data-id="${CSS.escape(focused)}"]`)?.focus();
-  if (low) log.scrollTop = log.scrollHeight;
+  if (low) goLow();
   log.dataset.chat = platform + chat;
 }
+function goLow() { const log = $(".log"); log.dataset.low = "yes"; log.scrollTop = log.scrollHeight; }
+// Pictures that arrive and rows that get their true height must not push the newest message out of sight.
+new ResizeObserver(() => { if ($(".log").dataset.low === "yes") goLow(); }).observe($(".rows"));
+new ResizeObserver(() => { if ($(".log").dataset.low === "yes") goLow(); }).observe($(".log"));
 function emptyNode() {
   const bot = botOf(chatOf(chat));
   return el("div", {class: "empty"}, face(bot.name, "bot", true), el("b", {}, "Say hello to " + bot.name), platform === "discord" ? "Whatever you type is sent as a slash command, signed as Discord signs it." : "Your message goes the whole way: webhook, row, agent, reply.");
@@ -101,12 +105,10 @@ function drawDrafts() {
   const now = Date.now();
   for (const [id, d] of drafts) if (d.until <= now) drafts.delete(id);
   const shown = [...drafts.values()].filter((d) => isInTopic(d.thread ?? 0));
-  const low = isLow($(".log"));
   $(".draft").hidden = !shown.length;
   $(".draft").replaceChildren(...shown.map((d) => el("div", {class: "bubble"},
     el("div", {class: "body"}, d.text ? fromEntities(d.text, d.entities || []) : "thinking…"),
     el("div", {class: "meta"}, el("span", {class: "state"}, "draft"), d.can_stop ? el("button", {type: "button", onclick: async () => { if (await post("stop", {chat, person, draft: d.draft_id, thread: d.thread ?? null}) && !d.keep_on_stop) { drafts.delete(d.draft_id); drawDrafts(); } }}, "Stop") : null))));
-  if (low) $(".log").scrollTop = $(".log").scrollHeight;
   if (drafts.size) setTimeout(drawDrafts, 1000);
 }
 function draw() { drawSide(); drawHead(); drawLog(); drawTyping(); drawDrafts(); drawSteps(); }

@@ -4,11 +4,11 @@ const QUICK = ["👍", "❤", "🔥", "😁", "🎉", "🤔", "👎", "👀"];
 const isOwn = (message) => !message.author.is_bot && message.author.id === person;
 function actionsFor(message) {
   const c = chatOf(chat), own = isOwn(message), actions = [];
-  if (can("reply")) actions.push(["Reply", () => aim("reply", message)]);
-  if (can("edit") && own) actions.push(["Edit", () => aim("edit", message)]);
+  if (can("reply") && !message.is_ephemeral) actions.push(["Reply", () => aim("reply", message)]);
+  if (can("edit") && own && !message.command) actions.push(["Edit", () => aim("edit", message)]);
   if (message.text) actions.push(["Copy text", () => navigator.clipboard?.writeText(message.text)]);
-  if (!message.only_for && can("message-commands")) for (const command of commands.filter((one) => one.type === 3)) actions.push([`Apps: ${command.name}`, () => post("menu", {chat, message: message.id, person, command: command.name})]);
-  if (can("user-commands") && !message.author.is_bot) for (const command of commands.filter((one) => one.type === 2)) actions.push([`Apps: ${command.name} (${message.author.name})`, () => post("menu", {chat, target: message.author.id, person, command: command.name})]);
+  if (!message.only_for && can("menus")) for (const command of commands.filter((one) => one.type === 3)) actions.push([`Apps: ${command.name}`, () => post("menu", {chat, message: message.id, person, command: command.name})]);
+  if (can("menus") && !message.author.is_bot) for (const command of commands.filter((one) => one.type === 2)) actions.push([`Apps: ${command.name} (${message.author.name})`, () => post("menu", {chat, target: message.author.id, person, command: command.name})]);
   if (can("delete") && (own || (platform === "telegram" && isMine(c)))) actions.push(["Delete", () => remove(message), "bad"]);
   return actions;
 }

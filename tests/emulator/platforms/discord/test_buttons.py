@@ -119,7 +119,7 @@ def test_a_command_cannot_be_answered_as_a_press(play):
     async def scenario(world):
         world.endpoint.discord = lambda got: web.json_response({"type": 6})
         asked = await world.ask("hello")
-        assert (asked["phase"], "types (4, 5) in answer to a command" in asked["error"]) == ("dead", True)
+        assert (asked["phase"], "types (4, 5, 9) in answer to a command" in asked["error"]) == ("dead", True)
 
     play(scenario)
 

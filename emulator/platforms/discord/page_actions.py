@@ -1,0 +1,101 @@
+"""What people do on the chat page with an app of Discord: commands, suggestions, menus, selects and forms.
+
+The routes lie below ``/chat/discord``, beside those of :mod:`emulator.platforms.page_actions`.
+"""
+
+import json
+from typing import Any
+
+from aiohttp import web
+
+from emulator.platforms import page_files
+from emulator.platforms.config import Clock
+from emulator.platforms.control import optional, read_json, text
+from emulator.platforms.discord.interaction_rows import InteractionRow
+from emulator.platforms.discord.interactions import Interactions
+from emulator.platforms.discord.people import DiscordPeople
+from emulator.platforms.discord.uses import DiscordUses
+from emulator.platforms.errors import ActionRefused
+from emulator.platforms.store import PlatformStore
+
+
+class DiscordActions:
+    """The handlers."""
+
+    def __init__(
+        self, clock: Clock, store: PlatformStore, interactions: Interactions, people: DiscordPeople, uses: DiscordUses
+    ) -> None:
+        self._clock, self._store, self._interactions = clock, store, interactions
+        self._people, self._uses = people, uses
+
+    def routes(self, base: str) -> list[web.AbstractRouteDef]:
+        return [
+            web.post(base + "/choices", self._choices),
+            web.post(base + "/menu", self._menu),
+            web.post(base + "/select", self._select),
+            web.post(base + "/submit", self._submit),
+        ]
+
+    def say(self, body: dict[str, Any]) -> web.Response:
+        """A person uses ``command`` with ``options``, or writes plain text (``plain``), which only a Gateway carries.
+
+        Without either, the text is the prompt of ``/ask``, whether the app registered it or not.
+        """
+        person, chat, said = text(body, "person"), optional(body, "chat"), text(body, "text")
+        if body.get("plain") in (True, "true"):
+            shown, reply_to = body["files"], optional(body, "reply_to")
+            message = self._people.say(person, said, channel_id=chat, reply_to=reply_to, shown=shown)
+            return web.json_response({"chat": message.chat, "message": message.id}, status=201)
+        if (command := optional(body, "command")) is not None:
+            options = _object(body.get("options"))
+            done = self._uses.command(person, command, options, channel_id=chat, shown=body["files"])
+            return self._delivery(done)
+        if body["files"]:
+            raise ActionRefused("the app has registered no command that takes files")
+        return self._delivery(self._people.ask(person, said.removeprefix("/ask "), channel_id=chat))
+
+    async def _choices(self, request: web.Request) -> web.Response:
+        """Suggestions for the option ``focused`` of a command."""
+        body = await read_json(request)
+        found = await self._uses.choices(
+            text(body, "person"),
+            text(body, "command"),
+            _object(body.get("options")),
+            text(body, "focused"),
+            channel_id=optional(body, "chat"),
+        )
+        return web.json_response({"choices": found})
+
+    async def _menu(self, request: web.Request) -> web.Response:
+        """A command in the menu of ``message``, or of the person ``target``."""
+        body = await read_json(request)
+        message, target = optional(body, "message") or "", optional(body, "target") or ""
+        person, command, chat = text(body, "person"), text(body, "command"), text(body, "chat")
+        return self._delivery(self._uses.menu(person, command, chat, message_id=message, target=target))
+
+    async def _select(self, request: web.Request) -> web.Response:
+        body = await read_json(request)
+        values = [str(value) for value in body.get("values") or []]
+        place = (text(body, "person"), text(body, "chat"), text(body, "message"))
+        return self._delivery(self._uses.select(*place, text(body, "data"), values))
+
+    async def _submit(self, request: web.Request) -> web.Response:
+        """The form that answered ``interaction``, as JSON or with files."""
+        if request.content_type == "multipart/form-data":
+            body = await page_files.read_upload(request, self._store.files, now_ms=self._clock.now_ms())
+        else:
+            body = {**await read_json(request), "files": []}
+        given = _object(body.get("values"))
+        done = self._uses.submit(text(body, "person"), text(body, "interaction"), given, shown=body["files"])
+        return self._delivery(done)
+
+    def _delivery(self, interaction: InteractionRow) -> web.Response:
+        return web.json_response(self._interactions.rows.delivery(interaction), status=201)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """The JSON object *value*, which a form holds as a text."""
+    found = json.loads(value) if isinstance(value, str) else value or {}
+    if not isinstance(found, dict):
+        raise ActionRefused("options and values are JSON objects")
+    return found
