@@ -8,7 +8,7 @@ function drawSide() {
   }
   $("main").setAttribute("aria-labelledby", "tab-" + platform);
   drawPeople();
-  $("#add-chat").textContent = platform === "telegram" ? "New group" : "New channel";
+  $("#add-chat").setAttribute("aria-label", platform === "telegram" ? "New group" : "New channel");
   const own = chatsOf(person);
   const children = (id) => own.filter((c) => c.parent === id);
   const tops = own.filter((c) => !c.parent || !own.some((one) => one.id === c.parent));

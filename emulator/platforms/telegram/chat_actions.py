@@ -66,6 +66,8 @@ class TelegramChatActions:
         if not 1 <= len(name) <= MAX_TOPIC_NAME:
             raise ActionRefused(f"the name of a topic has 1 to {MAX_TOPIC_NAME} characters")
         thread = self._store.next_message_id(chat)
+        if thread == 1:  # the General topic's
+            thread = self._store.next_message_id(chat)
         names = {**chat.facts.get("topic_names", {}), str(thread): name}
         self._store.set_facts(chat, topics=[*chat.facts.get("topics", ()), thread], topic_names=names)
         self._bus.publish("chat", {"platform": "telegram", "chat": chat.id})
