@@ -41,6 +41,7 @@ from shared.runtime.worker_service import WorkerService, wake
 from shared.turn import program_versions
 from shared.turn.channel_files import ChannelFiles
 from shared.turn.paused_agents import PausedAgents
+from shared.turn.presence import Presence
 from shared.turn.settlement import UNWRITTEN_PAUSE_S, Settlement
 from shared.turn.turn_runner import RunningTurn, TurnRunner
 
@@ -65,7 +66,8 @@ class Dispatch(WorkerService):
         )
         self.sandboxes = Sandboxes(settings.sockets / "sandboxes", self.gateway.serve)
         files = ChannelFiles(self.reader, accounts, self.client)
-        self.runner = TurnRunner(self, self.settlement, self.gateway, self.sandboxes, files.fetch)
+        presence = Presence(self, accounts, self.client, clock.now_ms)
+        self.runner = TurnRunner(self, self.settlement, self.gateway, self.sandboxes, files.fetch, presence)
         self.running_turns: dict[int, RunningTurn] = {}  # by session
         self.paused_agents = PausedAgents(self)
         self._versions: asyncio.Task[None] | None = None

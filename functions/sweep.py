@@ -31,6 +31,7 @@ from shared.db.engine.connection import open_connection
 from shared.db.queue import (
     chains,
     conversations,
+    drafts,
     event_keys,
     events,
     fetched_responses,
@@ -175,6 +176,7 @@ class Sweep(FunctionService):
             ),
             "pruned_event_keys": _repeat(partial(event_keys.prune, older_than_ms=now_ms - event_keys.KEPT_MS)),
             "pruned_albums": _repeat(partial(albums.prune, older_than_ms=now_ms - event_keys.KEPT_MS)),
+            "pruned_drafts": _repeat(partial(drafts.prune, older_than_ms=old_ms)),
             "pruned_spoken": _repeat(partial(spoken.prune, older_than_ms=old_ms)),
             "pruned_rates": _repeat(partial(rates.prune, older_than_ms=now_ms - _MINUTE_MS)),
             "pruned_tool_calls": _repeat(partial(tool_calls.prune, older_than_ms=old_ms)),

@@ -72,6 +72,10 @@ class AgentChange(BaseModel):
     resume_spoken: bool = Field(
         default=False, description="a turn that has said something and then fails goes on once by itself"
     )
+    drafts: bool = Field(
+        default=False,
+        description="people see a preview of the answer, with a stop button, where the platform has previews",
+    )
     default: bool = Field(default=False, description="it answers where nobody is named; exactly one agent does")
 
 

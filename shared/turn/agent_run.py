@@ -71,6 +71,12 @@ class AgentAnswer:
 Outcome = AgentAnswer | Failure
 """The result of a turn."""
 
+OnSaid = Callable[[str], None]
+
+
+def _nobody_listens(_: str) -> None:
+    """The ``OnSaid`` of a turn that nobody watches."""
+
 
 async def run_agent(
     reader: apsw.Connection,
@@ -82,6 +88,7 @@ async def run_agent(
     answered: Mapping[int, Question],
     sandboxes: Sandboxes | None = None,
     fetch: Fetch = no_channel,
+    on_said: OnSaid = _nobody_listens,
 ) -> Outcome:
     """Run the agent of *claim* within its time limit. Errors of the provider become a ``Failure``.
 
@@ -92,6 +99,7 @@ async def run_agent(
         answered: the questions that messages of the turn answer, by the row of the message.
         sandboxes: of dispatch; see ``shared/agents/programs``.
         fetch: gets what people attached to their messages.
+        on_said: told all that the agent has said so far, whenever it says more.
     """
     agent = agents.get(reader, claim.agent)
     session = sessions.get(reader, claim.session_id)
@@ -109,7 +117,7 @@ async def run_agent(
     note = already_said.note(reader, claim, now_ms=clock.now_ms())
     batch = tuple(_turn_message(message, answered.get(message.id)) for message in claim.batch)
     batch = batch if note is None else (note, *batch)
-    outcome = await _run(reader, claim, agent, session, settings, save, doors, batch, sandboxes, fetch)
+    outcome = await _run(reader, claim, agent, session, settings, save, doors, batch, sandboxes, fetch, on_said)
     if isinstance(outcome, AgentAnswer) and _says_nothing(reader, claim, outcome):
         outcome = Failure("the agent said nothing")
     if isinstance(outcome, Failure) and doors.refusal is not None:
@@ -171,6 +179,7 @@ async def _run(
     batch: tuple[TurnMessage, ...],
     sandboxes: Sandboxes | None,
     fetch: Fetch,
+    on_said: OnSaid,
 ) -> Outcome:
     limit_s = (agent.turn_timeout_ms or settings.turn_timeout_ms) / 1000
     try:
@@ -186,7 +195,7 @@ async def _run(
                     log.warning("session.of_another_provider", agent=agent.id, session=session.session_id)
                     turn = lost_session.fresh(turn, facts.earlier(), facts.story)
                     facts.story.provider_before = session.continued_by
-                return await _listen(turn, agent, claim, save, doors, facts)
+                return await _listen(turn, agent, claim, save, doors, facts, on_said)
         except TimeoutError:
             await asyncio.to_thread(leftover_processes.kill, [claim.token])
             return Failure(f"the agent gave no result within {limit_s:g} s", code="turn_timeout")
@@ -274,7 +283,13 @@ def _with_models(
 
 
 async def _listen(
-    turn: Turn, agent: Agent, claim: Claim, save: SaveOfProvider, doors: TurnDoors, facts: TurnFacts
+    turn: Turn,
+    agent: Agent,
+    claim: Claim,
+    save: SaveOfProvider,
+    doors: TurnDoors,
+    facts: TurnFacts,
+    on_said: OnSaid,
 ) -> Outcome:
     story = facts.story
     said = TurnAnswers(claim, story.told)
@@ -292,6 +307,7 @@ async def _listen(
                     await doors.record(event)
                 case Text():
                     said.add(event.text, event.answers)
+                    on_said(said.so_far)
                 case Result():
                     said.add(event.text or "")
                     break

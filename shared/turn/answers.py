@@ -67,6 +67,11 @@ class TurnAnswers:
             asked = self._asked.get(answers or "", self._first)
             self._replies.append(_Reply(TurnReply(kept, asked, tags, said), files))
 
+    @property
+    def so_far(self) -> str:
+        """What people would read of it, were it all."""
+        return "\n\n".join(filter(str.strip, (each.reply.text for each in self._replies)))
+
     def append_note(self, note: str) -> None:
         """Add a sentence of ours to the first answer; nothing where there is none."""
         if self._replies:

@@ -1,7 +1,9 @@
 """Runs a turn from claim to settlement: the lease is renewed, the agent runs, and the end is written."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,6 +24,7 @@ from shared.tools.toolbox import Caller, SessionToolbox
 from shared.turn import auto_provider
 from shared.turn.agent_run import Outcome, run_agent
 from shared.turn.inbox import Fetch, no_channel
+from shared.turn.presence import Presence, Spoken
 from shared.turn.settlement import Settlement
 
 log = logs.get()
@@ -56,12 +59,14 @@ class TurnRunner:
         gateway: ModelGateway,
         sandboxes: Sandboxes | None = None,
         fetch: Fetch = no_channel,
+        presence: Presence | None = None,
     ) -> None:
         self._service = service
         self._settlement = settlement
         self._gateway = gateway
         self._sandboxes = sandboxes
         self._fetch = fetch
+        self._presence = presence
 
     async def run(self, turn: RunningTurn) -> None:
         """One turn. Cancelling it ends the agent and gives the messages back."""
@@ -99,19 +104,24 @@ class TurnRunner:
         try:
             await auto_provider.choose(service.reader, service.writer, claim)
             answered = await self._answered(claim)
-            return await run_agent(
-                service.reader,
-                service.settings,
-                claim,
-                save,
-                self._gateway,
-                tools,
-                answered,
-                self._sandboxes,
-                self._fetch,
-            )
+            async with self._shown(claim) as said:
+                return await run_agent(
+                    service.reader,
+                    service.settings,
+                    claim,
+                    save,
+                    self._gateway,
+                    tools,
+                    answered,
+                    self._sandboxes,
+                    self._fetch,
+                    said.say,
+                )
         finally:
             tools.close()
+
+    def _shown(self, claim: Claim) -> AbstractAsyncContextManager[Spoken]:
+        return contextlib.nullcontext(Spoken.nothing()) if self._presence is None else self._presence.shown(claim)
 
     async def _answered(self, claim: Claim) -> Mapping[int, Question]:
         """The questions that texts of the turn answer, by the row of the message; their rows say so now."""

@@ -422,6 +422,7 @@ def test_an_agent_is_created_and_changed_under_its_id(serving, conn, tmp_path):
         "memory_limit_mb": None,
         "batch_size": None,
         "resume_spoken": False,
+        "drafts": False,
         "models": [],
         "chosen_provider": None,
         "default": False,

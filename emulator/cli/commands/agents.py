@@ -92,6 +92,12 @@ def set_agent(
             "--resume-spoken/--no-resume-spoken", help="Let a turn go on once that said something and then failed."
         ),
     ] = None,
+    drafts: Annotated[
+        bool | None,
+        typer.Option(
+            "--drafts/--no-drafts", help="Show people a preview while the agent works, where the platform has one."
+        ),
+    ] = None,
     default: Annotated[
         bool, typer.Option("--default", help="Make it the default agent, which answers where no agent is named.")
     ] = False,
@@ -105,6 +111,7 @@ def set_agent(
         "concurrency": concurrency,
         "timezone": timezone,
         "resume_spoken": resume_spoken,
+        "drafts": drafts,
     }
     change = {key: value for key, value in change.items() if value is not None}
     if models is not None:
@@ -196,6 +203,7 @@ def _facts(of: dict[str, Any]) -> dict[str, Any]:
         "memory limit": f"{of['memory_limit_mb']} MB" if of["memory_limit_mb"] else "(default)",
         "messages a turn": of["batch_size"] or "(default)",
         "goes on after it spoke and failed": "once" if of["resume_spoken"] else "(no)",
+        "previews while it works": "yes" if of["drafts"] else "(no)",
         "config": of["config"],
         "instructions": of["instructions"] or "(none)",
     }

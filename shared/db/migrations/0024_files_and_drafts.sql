@@ -27,10 +27,12 @@ DROP VIEW schema_changed;
 ALTER TABLE agents ADD COLUMN drafts INTEGER NOT NULL DEFAULT 0 CHECK (drafts = 0 OR drafts = 1);
 
 CREATE TABLE drafts (                  -- the preview of a running turn; its stop button comes back with the id
-    id         INTEGER PRIMARY KEY CHECK (id BETWEEN 1 AND 2147483647),
-    turn       TEXT NOT NULL UNIQUE,   -- messages.claimed_by
-    channel    TEXT NOT NULL,
-    chat_id    INTEGER NOT NULL REFERENCES chats (id),
-    created_at INTEGER NOT NULL
+    id          INTEGER PRIMARY KEY CHECK (id BETWEEN 1 AND 2147483647),
+    turn        TEXT NOT NULL UNIQUE,  -- messages.claimed_by
+    agent       TEXT NOT NULL,
+    session_id  INTEGER NOT NULL,
+    channel     TEXT NOT NULL,
+    platform_id TEXT NOT NULL,         -- of the chat that sees it
+    created_at  INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX drafts_by_age ON drafts (created_at);

@@ -478,6 +478,14 @@ def would_gain(conn: apsw.Connection, claim: Claim, *, now_ms: int, limit: int) 
     return any(each.id in batch for each in pending)
 
 
+def of_turn(conn: apsw.Connection, agent: str, session_id: int, token: str) -> Claim | None:
+    """The claim of the turn with this token, if it holds the session's messages."""
+    found = rows(conn, RUNNING, {"agent": agent, "session": session_id})
+    if not found or found[0][0] != token:
+        return None
+    return Claim(token, session_id, agent, tuple(readable_message_of(row) for _, _, *row in found))
+
+
 def running(conn: apsw.Connection) -> list[tuple[Claim, int]]:
     """Every turn that holds messages, with the end of its lease in ms."""
     turns = []

@@ -19,7 +19,7 @@ DEFAULT_AGENT = "assistant"
 _SELECT = """
     SELECT id, name, provider, model, folder, instructions, config, concurrency, timezone, is_default,
            turn_timeout_ms, batch_size, retired_at, idle_timeout_ms, tool_timeout_ms, output_limit_bytes,
-           memory_limit_mb, resume_spoken, models, chosen_provider
+           memory_limit_mb, resume_spoken, models, chosen_provider, drafts
       FROM agents
 """
 
@@ -31,7 +31,8 @@ RESERVED = ("operator", "user")  # the names of a person in the mailbox and in a
 class Agent:
     """A row of ``agents``. A limit, or *batch_size*, is None where the settings decide.
 
-    *resume_spoken*: a turn that has spoken and fails goes on once, see ``core.failures``.
+    *resume_spoken*: a turn that has spoken and fails goes on once, see ``core.failures``. *drafts*: people see a
+    preview of its answer while its turn runs, where the platform has previews.
     """
 
     id: str
@@ -54,6 +55,7 @@ class Agent:
     resume_spoken: bool = False
     models: tuple[str, ...] = ()
     chosen_provider: str | None = None
+    drafts: bool = False
 
 
 _FIELDS = tuple(field.name for field in fields(Agent))
@@ -64,6 +66,7 @@ def _agent(row: Sequence[Any]) -> Agent:
     values["config"] = json.loads(values["config"])
     values["is_default"] = bool(values["is_default"])
     values["resume_spoken"] = bool(values["resume_spoken"])
+    values["drafts"] = bool(values["drafts"])
     values["models"] = tuple(json.loads(values["models"]))
     return Agent(**values)
 
@@ -120,10 +123,10 @@ def save(conn: apsw.Connection, agent: Agent, *, now_ms: int) -> None:
         """
         INSERT INTO agents (id, name, provider, model, folder, instructions, config, concurrency, timezone,
                             turn_timeout_ms, batch_size, idle_timeout_ms, tool_timeout_ms, output_limit_bytes,
-                            memory_limit_mb, resume_spoken, models, created_at, updated_at)
+                            memory_limit_mb, resume_spoken, models, drafts, created_at, updated_at)
         VALUES (:id, :name, :provider, :model, :folder, :instructions, :config, :concurrency, :timezone,
                 :turn_timeout_ms, :batch_size, :idle_timeout_ms, :tool_timeout_ms, :output_limit_bytes,
-                :memory_limit_mb, :resume_spoken, :models, :now, :now)
+                :memory_limit_mb, :resume_spoken, :models, :drafts, :now, :now)
         ON CONFLICT (id) DO UPDATE
            SET name = excluded.name, provider = excluded.provider, model = excluded.model, folder = excluded.folder,
                instructions = excluded.instructions, config = excluded.config, concurrency = excluded.concurrency,
@@ -131,7 +134,7 @@ def save(conn: apsw.Connection, agent: Agent, *, now_ms: int) -> None:
                batch_size = excluded.batch_size, idle_timeout_ms = excluded.idle_timeout_ms,
                tool_timeout_ms = excluded.tool_timeout_ms, output_limit_bytes = excluded.output_limit_bytes,
                memory_limit_mb = excluded.memory_limit_mb, resume_spoken = excluded.resume_spoken,
-               models = excluded.models,
+               models = excluded.models, drafts = excluded.drafts,
                chosen_provider = CASE WHEN excluded.provider = agents.provider THEN agents.chosen_provider END,
                retired_at = NULL, updated_at = excluded.updated_at
         """,
@@ -152,6 +155,7 @@ def save(conn: apsw.Connection, agent: Agent, *, now_ms: int) -> None:
             "output_limit_bytes": agent.output_limit_bytes,
             "memory_limit_mb": agent.memory_limit_mb,
             "resume_spoken": int(agent.resume_spoken),
+            "drafts": int(agent.drafts),
             "models": json.dumps(agent.models),
             "now": now_ms,
         },

@@ -83,6 +83,7 @@ class AgentView(TypedDict):
     memory_limit_mb: int | None
     batch_size: int | None
     resume_spoken: bool
+    drafts: bool
     models: list[str]
     chosen_provider: str | None
     default: bool
@@ -166,6 +167,7 @@ def agent_view(agent: agents.Agent, settings: Settings, pause: AgentPause | None
         "memory_limit_mb": agent.memory_limit_mb,
         "batch_size": agent.batch_size,
         "resume_spoken": agent.resume_spoken,
+        "drafts": agent.drafts,
         "models": list(agent.models),
         "chosen_provider": agent.chosen_provider,
         "default": agent.is_default,

@@ -61,6 +61,7 @@ SETTINGS = {
     "memory_limit_mb": 64,
     "batch_size": 7,
     "resume_spoken": True,
+    "drafts": True,
 }
 OTHERS = {
     "name": "C",
@@ -78,6 +79,7 @@ OTHERS = {
     "memory_limit_mb": None,
     "batch_size": None,
     "resume_spoken": False,
+    "drafts": False,
 }
 
 

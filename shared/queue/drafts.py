@@ -1,0 +1,30 @@
+"""A person presses the stop button of a draft: the turn that it previews is cancelled."""
+
+import apsw
+
+from shared.core.errors import NotFound, WrongState
+from shared.db.queue import claims, drafts
+from shared.queue import cancellations
+
+STOPPED = "the person pressed the stop button"
+
+
+def stop(conn: apsw.Connection, channel: str, platform_id: str, draft_id: object, *, now_ms: int) -> int:
+    """Cancel the messages of the turn whose draft this chat was shown; how many. 0: it is unknown, or over.
+
+    The caller kicks ``dispatch``, which then ends the agent.
+    """
+    if not isinstance(draft_id, int):
+        return 0
+    draft = drafts.find(conn, draft_id, channel=channel, platform_id=platform_id)
+    held = claims.of_turn(conn, draft.agent, draft.session_id, draft.turn) if draft is not None else None
+    if held is None:
+        return 0
+    cancelled = 0
+    for message in held.asked:
+        try:
+            cancellations.cancel(conn, message.id, reason=STOPPED, is_running=cancelled == 0, now_ms=now_ms)
+        except (NotFound, WrongState):
+            continue
+        cancelled += 1
+    return cancelled

@@ -1,0 +1,191 @@
+"""What people see of a turn while it runs: that the agent types, and, where its row wants it, a draft of its answer.
+
+Nothing here is said: both vanish by themselves, and a failure changes nothing for the turn. They go on with the turn,
+so whatever run of it comes after a restart shows them again.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import apsw
+
+from shared.channels import registry
+from shared.channels.base import Channel, Outgoing, Traits
+from shared.core import content, logs
+from shared.core.errors import PostroomError, RetryableError
+from shared.db.engine.group_commit import Writer
+from shared.db.queue import drafts
+from shared.db.queue.claims import Claim
+from shared.db.queue.message_row import Message
+from shared.db.roster import agents
+from shared.queue import mailbox
+from shared.roster.served_accounts import ServedAccounts
+from shared.runtime.http_client import Client
+
+log = logs.get()
+
+FIRST_AFTER_S = 0.3  # a turn that is over by then shows nothing, and costs no call
+REPEAT_DRAFT_S = 20.0  # a platform forgets a draft that isn't repeated: Telegram after 30 s
+_LIMIT_S = 10.0  # for one call
+
+
+class ShowsTurns(Protocol):
+    """What a presence needs of its process."""
+
+    @property
+    def reader(self) -> apsw.Connection:
+        """A connection that only reads."""
+
+    @property
+    def writer(self) -> Writer:
+        """Runs transactions."""
+
+
+@dataclass(slots=True)
+class Spoken:
+    """What the agent has said so far in its turn, as people would read it; *changed* is set with every change."""
+
+    text: str
+    changed: asyncio.Event
+
+    @classmethod
+    def nothing(cls) -> "Spoken":
+        """At the beginning of a turn."""
+        return cls("", asyncio.Event())
+
+    def say(self, text: str) -> None:
+        """The agent has said all of *text*."""
+        self.text = text
+        self.changed.set()
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a turn is seen."""
+
+    channel: Channel
+    traits: Traits
+    person: Message
+    to: Outgoing
+
+
+class Presence:
+    """Shows running turns through the adapters of their channels."""
+
+    def __init__(
+        self, service: ShowsTurns, accounts: ServedAccounts, client: Client, now_ms: Callable[[], int]
+    ) -> None:
+        self._service = service
+        self._accounts = accounts
+        self._client = client
+        self._now_ms = now_ms
+
+    @contextlib.asynccontextmanager
+    async def shown(self, claim: Claim) -> AsyncIterator[Spoken]:
+        """Show the turn until the end of the block; what it yields is told what the agent has said."""
+        said = Spoken.nothing()
+        stage = self._stage(claim)
+        tasks = [] if stage is None else [asyncio.create_task(work) for work in self._works(stage, claim, said)]
+        try:
+            yield said
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _stage(self, claim: Claim) -> Stage | None:
+        """Where people see the turn; None where nobody does, or where others than the person who asked would."""
+        person = mailbox.person_of(claim.asked[0])
+        if person is None or person.chat_id is None or person.platform_id is None or person.kind not in _OF_PEOPLE:
+            return None
+        traits = registry.traits(person.channel)
+        is_secret = content.private_to(person.content) is not None
+        if is_secret or (traits.typing_every_ms is None and traits.draft_every_ms is None):
+            return None
+        channel = self._accounts.look(self._service.reader).get(person.channel)
+        return None if channel is None else Stage(channel, traits, person, _outgoing(person))
+
+    def _works(self, stage: Stage, claim: Claim, said: Spoken) -> Iterator[Coroutine[None, None, None]]:
+        if stage.traits.typing_every_ms is not None:
+            yield self._type(stage, stage.traits.typing_every_ms / 1000)
+        agent = agents.get(self._service.reader, claim.agent)
+        is_group = bool(stage.person.content.get("is_group"))
+        if stage.traits.draft_every_ms is not None and agent is not None and agent.drafts and not is_group:
+            yield self._draft(stage, claim, said, stage.traits.draft_every_ms / 1000)
+
+    async def _type(self, stage: Stage, every_s: float) -> None:
+        """Show "typing" until cancelled, or until the platform can't show it."""
+        await asyncio.sleep(FIRST_AFTER_S)
+        while True:
+            wait_s = await self._call(lambda: stage.channel.typing(stage.to, self._client), "typing")
+            if wait_s is None:
+                return
+            await asyncio.sleep(max(every_s, wait_s))
+
+    async def _draft(self, stage: Stage, claim: Claim, said: Spoken, every_s: float) -> None:
+        """Show what the agent has said until cancelled; the first failure ends the drafts of this turn."""
+        await asyncio.sleep(FIRST_AFTER_S)
+        draft_id = await self._begin(stage, claim)
+        while draft_id is not None:
+            said.changed.clear()
+            shown = partial(stage.channel.draft, said.text, draft_id, stage.to, self._client)
+            if await self._call(shown, "draft") != 0.0:
+                return
+            await asyncio.sleep(every_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(REPEAT_DRAFT_S):
+                    await said.changed.wait()
+
+    async def _begin(self, stage: Stage, claim: Claim) -> int | None:
+        """The id of the turn's draft, whose row stands before anybody sees it; None: it could not be written."""
+        add = partial(
+            drafts.add,
+            turn=claim.token,
+            agent=claim.agent,
+            session_id=claim.session_id,
+            channel=stage.person.channel,
+            platform_id=stage.to.platform_id,
+            now_ms=self._now_ms(),
+        )
+        try:
+            return await self._service.writer.run(add, durable=False)
+        except apsw.Error:
+            log.exception("turn.draft_not_written", turn=claim.token)
+            return None
+
+    async def _call(self, work: Callable[[], Awaitable[None]], what: str) -> float | None:
+        """Make one call: the seconds to wait at least until the next one; None: leave it at that."""
+        try:
+            async with asyncio.timeout(_LIMIT_S):
+                await work()
+        except RetryableError as error:
+            return max(0.001, (error.retry_after_ms or 0) / 1000)
+        except TimeoutError:
+            return 0.001
+        except PostroomError as error:
+            log.info("turn.not_shown", what=what, reason=str(error))
+            return None
+        except Exception:  # the batch boundary: a bug in an adapter must not end the turn
+            log.exception("turn.not_shown", what=what)
+            return None
+        return 0.0
+
+
+_OF_PEOPLE = ("chat", "chat-sdk")  # nobody waits for a task
+
+
+def _outgoing(person: Message) -> Outgoing:
+    return Outgoing(
+        response_id=0,
+        part_index=0,
+        platform_id=person.platform_id or "",
+        thread_id=person.thread_id,
+        reply_to=None,
+        context=person.content.get("context") or {},
+        asked_at_ms=person.created_at,
+        is_first=True,
+    )
