@@ -155,7 +155,7 @@ class Ingest(FunctionService):
             return []
 
     def _functions_to_kick(self, routed: list[Routed]) -> Iterator[str]:
-        if any(each.stored or each.gathered for each in routed):
+        if any(each.stored or each.gathered or each.cancelled for each in routed):
             yield "dispatch"
         if any(each.said for each in routed):
             yield "deliver"

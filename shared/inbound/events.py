@@ -14,6 +14,7 @@ from shared.db.engine.connection import savepoint
 from shared.db.queue import event_keys
 from shared.db.roster import chats
 from shared.inbound import answers, decisions, pairing
+from shared.queue import drafts
 from shared.routing import albums, commands, router
 from shared.routing.apply import Routed, apply
 from shared.routing.effects import Drop, WithinLimits
@@ -37,6 +38,8 @@ def handle(conn: apsw.Connection, channel: str, event: Event, policy: AccessPoli
             routed = _handle_membership(conn, channel, event, now_ms=now_ms)
         case "migrate":
             routed = _handle_migration(conn, channel, event, now_ms=now_ms)
+        case "stop":
+            routed = _handle_stop(conn, channel, event, now_ms=now_ms)
         case "message" | "command":
             routed = _handle_code(conn, channel, event, policy, now_ms=now_ms)
             if routed is None and event.group_key is not None:
@@ -115,6 +118,13 @@ def _handle_album(conn: apsw.Connection, album: Album, policy: AccessPolicy, *, 
             sender_id=album.sender_id, now_ms=now_ms,
         )  # fmt: skip
         return Routed(dropped="malformed")
+
+
+def _handle_stop(conn: apsw.Connection, channel: str, event: Event, *, now_ms: int) -> Routed | None:
+    """The stop button of a draft; None where no turn of that chat shows this draft (any more)."""
+    draft_id = event.context.get("draft_id")
+    cancelled = drafts.stop(conn, channel, event.platform_id or "", draft_id, now_ms=now_ms)
+    return Routed(cancelled=cancelled) if cancelled else None
 
 
 def _handle_membership(conn: apsw.Connection, channel: str, event: Event, *, now_ms: int) -> Routed | None:

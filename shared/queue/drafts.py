@@ -1,10 +1,14 @@
 """A person presses the stop button of a draft: the turn that it previews is cancelled."""
 
+import re
+
 import apsw
 
 from shared.core.errors import NotFound, WrongState
 from shared.db.queue import claims, drafts
 from shared.queue import cancellations
+
+_ID = re.compile(r"[0-9]{1,10}")
 
 STOPPED = "the person pressed the stop button"
 
@@ -14,9 +18,9 @@ def stop(conn: apsw.Connection, channel: str, platform_id: str, draft_id: object
 
     The caller kicks ``dispatch``, which then ends the agent.
     """
-    if not isinstance(draft_id, int):
+    if not isinstance(draft_id, int | str) or not _ID.fullmatch(str(draft_id)):
         return 0
-    draft = drafts.find(conn, draft_id, channel=channel, platform_id=platform_id)
+    draft = drafts.find(conn, int(draft_id), channel=channel, platform_id=platform_id)
     held = claims.of_turn(conn, draft.agent, draft.session_id, draft.turn) if draft is not None else None
     if held is None:
         return 0

@@ -55,6 +55,7 @@ class Routed(NamedTuple):
         dropped: why an agent was not given it, as the rows of ``dropped`` say; the first reason of several.
         said: a response was written, which ``deliver`` is to send.
         gathered: how many pieces of an album wait for the others.
+        cancelled: how many messages of people no turn has any more, which ``dispatch`` is to notice.
     """
 
     stored: int = 0
@@ -63,6 +64,7 @@ class Routed(NamedTuple):
     dropped: str | None = None
     said: bool = False
     gathered: int = 0
+    cancelled: int = 0
 
     def after(self, other: "Routed") -> "Routed":
         """This outcome, with what *other* stored, held and said before it."""
