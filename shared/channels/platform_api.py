@@ -17,6 +17,8 @@ from shared.channels.multipart import Form
 from shared.core import half_characters, redaction
 from shared.core.call_scopes import CallScopes
 from shared.core.errors import (
+    ChatGone,
+    ChatMoved,
     FilesRefused,
     FileTooLarge,
     NotSent,
@@ -50,12 +52,12 @@ async def call(
     body: dict[str, Any] | Form | None,
     headers: dict[str, str],
     *,
-    scopes: CallScopes,
+    scopes: CallScopes | None = None,
 ) -> ApiAnswer:
     """Send *body*: a dict as JSON, a form with its files; None sends none.
 
     Args:
-        scopes: what the call counts against, by the adapter's ``limits`` module.
+        scopes: what the call counts against, by the adapter's ``limits`` module; None: nothing is known of limits.
 
     Raises:
         RateLimited: the platform asked for a wait that is not over; nothing was sent.
@@ -65,7 +67,7 @@ async def call(
     """
     if isinstance(body, Form):
         await body.check()
-    if client.pacing is not None:
+    if client.pacing is not None and scopes is not None:
         await client.pacing.admit(scopes)
     content = body if isinstance(body, Form) else b"" if body is None else msgspec.json.encode(body)
     lines = headers if isinstance(body, Form) else {"Content-Type": "application/json", **headers}
@@ -76,7 +78,7 @@ async def call(
     except NoAnswer as error:
         raise OutcomeUnknown(f"{platform} did not answer ({error}); the message may have arrived") from None
     payload = _object(found)
-    if client.pacing is not None:
+    if client.pacing is not None and scopes is not None:
         await client.pacing.record(scopes, scopes.read(scopes, status, said, payload))
     return ApiAnswer(status, payload if 200 <= status < 300 else redaction.redact_all(payload), said)
 
@@ -114,42 +116,48 @@ async def download(client: Client, platform: str, url: str, headers: dict[str, s
     raise PermanentError(f"{platform} answered {status} instead of the file: it is no longer there")
 
 
+Outcome = Literal[
+    "sent", "wait", "retry", "unknown", "down", "refused", "too_long", "files_refused", "place_gone", "chat_gone",
+    "moved", "permanent", "give_way",
+]  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class CallResult:
     """The meaning of a platform's answer to a send.
 
     Attributes:
         outcome: ``give_way`` asks for another call, changed as *step* says; ``refused``: the platform refuses our
-            token; ``too_long``: it finds this part too long; ``place_gone``: the topic, thread or channel
-            is closed or gone; ``files_refused``: it does not take the files; ``unknown``: no answer came; ``down``: the
-            platform answers that it can't work.
+            token; ``too_long``: it finds this part too long; ``files_refused``: it refuses the files of this part;
+            ``place_gone``: the topic, thread or channel is closed or gone; ``chat_gone``: our bot can't write to the
+            chat any more; ``moved``: the chat has the id *new_chat_id* now;
+            ``unknown``: no answer came; ``down``: the platform answers that it can't work.
         reason: for the operator: no secrets, no person's text.
         step: one of the channel's own words for a change of the call; empty where there is none.
         message_id: the platform's id of the sent message.
+        also: the ids of the further messages of an album, in order.
         retry_after_ms: the pause that the platform asks for, or None for the usual backoff.
         new_chat_id: the new id of a chat that has moved.
         is_repeatable: the same call again has no second effect; of ``unknown`` and ``down``.
     """
 
-    outcome: Literal[
-        "sent",
-        "wait",
-        "retry",
-        "unknown",
-        "down",
-        "refused",
-        "too_long",
-        "place_gone",
-        "files_refused",
-        "permanent",
-        "give_way",
-    ]
+    outcome: Outcome
     reason: str = ""
     step: str = ""
     message_id: str | None = None
+    also: tuple[str, ...] = ()
     retry_after_ms: int | None = None
-    new_chat_id: int | None = None
+    new_chat_id: str = ""
     is_repeatable: bool = False
+
+
+_PLAIN_ERRORS: dict[Outcome, type[PostroomError]] = {
+    "refused": TokenRefused,
+    "too_long": PartTooLong,
+    "files_refused": FilesRefused,
+    "place_gone": PlaceGone,
+    "chat_gone": ChatGone,
+}
 
 
 def error_of(result: CallResult) -> PostroomError:
@@ -159,19 +167,13 @@ def error_of(result: CallResult) -> PostroomError:
             return RateLimited(result.reason, result.retry_after_ms)
         case "retry":
             return RetryableError(result.reason, result.retry_after_ms)
-        case "refused":
-            return TokenRefused(result.reason)
-        case "place_gone":
-            return PlaceGone(result.reason)
-        case "files_refused":
-            return FilesRefused(result.reason)
-        case "too_long":
-            return PartTooLong(result.reason)
+        case "moved":
+            return ChatMoved(result.reason, result.new_chat_id)
         case "unknown":
             return OutcomeUnknown(result.reason, is_repeatable=result.is_repeatable)
         case "down":
             return PlatformDown(result.reason, may_have_arrived=not result.is_repeatable)
-    return PermanentError(result.reason)
+    return _PLAIN_ERRORS.get(result.outcome, PermanentError)(result.reason)
 
 
 def expect_success(result: CallResult) -> None:

@@ -8,6 +8,7 @@ from importlib import import_module
 
 from shared.channels.base import Channel, FileLimits, Traits
 from shared.channels.manifest import Manifest
+from shared.channels.telegram.abilities import TRAITS as TRAITS_OF_TELEGRAM
 from shared.core import accounts
 from shared.core.errors import UnknownName
 
@@ -27,7 +28,7 @@ _CHANNELS = {
             fetch_bytes=100 * 1024 * 1024,
         ),
     ),
-    "telegram": ("shared.channels.telegram.channel", Traits(has_threads=True, direct_by_sender=True, has_buttons=True)),
+    "telegram": ("shared.channels.telegram.channel", TRAITS_OF_TELEGRAM),
 }
 _NO_TRAITS = Traits(has_threads=False, direct_by_sender=False, has_buttons=False)
 PLATFORMS = tuple(_CHANNELS)

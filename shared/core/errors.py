@@ -24,12 +24,14 @@
     │   ├── PlatformDown         the platform can't work: the channel waits, and no attempt is counted
     │   │   └── NotSent          nothing of the request left this machine
     │   ├── TokenRefused         the platform refuses our token: the channel pauses, and no attempt is counted
+    │   ├── ChatMoved            the chat has a new id, which the error names: the row moves there
     │   └── OutcomeUnknown       no answer came: the request may have been carried out
     └── PermanentError           another attempt will not help
         ├── FileTooLarge         a file is larger than the platform or our limit allows
         ├── PartTooLong          the platform finds a part too long: it can be cut
         ├── FilesRefused         the platform refuses the files of a part: its text can go on
         ├── NotPossible          the channel can't do this at all
+        ├── ChatGone             the chat is not there for our bot any more: it becomes inactive
         └── PlaceGone            the topic, thread or channel is closed or gone: an operator is told
 """
 
@@ -162,6 +164,19 @@ class TokenRefused(RetryableError):
     """The platform refuses our token, whatever the request; costs no attempt."""
 
 
+class ChatMoved(RetryableError):
+    """Nothing was sent: the platform gave the chat a new id.
+
+    Args:
+        reason: as the platform says it.
+        new_platform_id: the new id.
+    """
+
+    def __init__(self, reason: str, new_platform_id: str) -> None:
+        super().__init__(reason, retry_after_ms=0)
+        self.new_platform_id = new_platform_id
+
+
 class OutcomeUnknown(RetryableError):
     """The request left and no answer came: it may have been carried out.
 
@@ -204,6 +219,10 @@ class FilesRefused(PermanentError):
 
 class NotPossible(PermanentError):
     """The channel has no such operation; nothing was done."""
+
+
+class ChatGone(PermanentError):
+    """Our bot was blocked or removed, or the chat was deleted: nothing can be sent there until news say otherwise."""
 
 
 class PlaceGone(PermanentError):

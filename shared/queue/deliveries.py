@@ -14,6 +14,8 @@ from shared.channels.part_plan import PartPlan, Render
 from shared.core import backoff, logs, redaction
 from shared.core.content import Reaction
 from shared.core.errors import (
+    ChatGone,
+    ChatMoved,
     OutcomeUnknown,
     PlatformDown,
     RateLimited,
@@ -270,7 +272,7 @@ def acknowledge(
 def fail(
     conn: apsw.Connection, response: Response, error: Exception, policy: DeliveryPolicy, *, now_ms: int
 ) -> ResponseVerdict:
-    """Write the verdict on the row; a platform that asked us to wait gets the wait for the whole chat.
+    """Write the verdict on the row, and on the chat what the platform says of it: a wait, a new id, or that it is gone.
 
     A platform that can't work holds the whole channel. The response that found it out is due with the next probe.
 
@@ -288,6 +290,10 @@ def fail(
     responses.fail(conn, response, verdict, now_ms=now_ms)
     if isinstance(error, RateLimited) and verdict.deliver_after is not None:
         chats.pause_sending(conn, response.chat_id, until_ms=verdict.deliver_after)
+    if isinstance(error, ChatMoved):
+        chats.move(conn, response.channel, response.platform_id, error.new_platform_id, now_ms=now_ms)
+    if isinstance(error, ChatGone):
+        chats.set_status(conn, response.channel, response.platform_id, "inactive", now_ms=now_ms)
     if verdict.dead:
         series.advance_responses(conn, now_ms=now_ms)
     return verdict

@@ -216,9 +216,30 @@ def test_a_429_holds_the_chat_and_no_other_and_costs_no_attempt(conn):
 def test_a_permanent_error_makes_a_response_dead_and_frees_its_chat(conn):
     answer(conn, "one")
     answer(conn, "two")
-    step(Platform(refuse(403, description="Forbidden: bot was blocked by the user"), sent), 2)
+    step(Platform(refuse(400, description="Bad Request: not enough rights to send text messages"), sent), 2)
     assert column(conn, "SELECT status FROM responses ORDER BY id") == ["dead", "acked"]
+    assert "not enough rights" in row(conn, "responses", 1)["last_error"]
+
+
+def test_nothing_more_is_sent_to_a_chat_that_is_gone(conn):
+    answer(conn, "one")
+    answer(conn, "two")
+    platform = step(Platform(refuse(403, description="Forbidden: bot was blocked by the user"), sent), 2)
+    assert platform.texts == ["one"]
+    assert column(conn, "SELECT status FROM responses ORDER BY id") == ["dead", "dead"]
     assert "blocked" in row(conn, "responses", 1)["last_error"]
+    assert column(conn, "SELECT status FROM chats") == ["inactive"]
+
+
+def test_a_group_that_became_a_supergroup_is_answered_there(conn):
+    """The platform tells the new id with the send that it refuses."""
+    answer(conn, "one")
+    answer(conn, "two")
+    moved = refuse(400, description="Bad Request: group chat was upgraded", parameters={"migrate_to_chat_id": -1005})
+    platform = step(Platform(moved, sent), 3)
+    assert platform.texts == ["one", "one", "two"]
+    assert [body["chat_id"] for _, _, body in platform.requests][1:] == [-1005, -1005]
+    assert column(conn, "SELECT status FROM responses ORDER BY id") == ["acked", "acked"]
 
 
 def test_a_failing_head_is_retried_before_the_responses_behind_it(conn, monkeypatch):

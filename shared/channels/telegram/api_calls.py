@@ -1,58 +1,141 @@
-"""Pure decisions about calls to Telegram: what to call, what an answer means, and how to simplify a refused call.
+"""Pure decisions about calls to Telegram: what to call for a part, and how to simplify a refused call.
 
-Source: https://core.telegram.org/bots/api (10.3): #sendmessage, #editmessagetext, #inlinekeyboardmarkup,
-#making-requests (``parameters.retry_after``, ``migrate_to_chat_id``).
+``answers`` says what an answer means; ``media`` has the files of a call.
+
+Source: https://core.telegram.org/bots/api (10.3): #sendmessage, #editmessagetext, #editmessagemedia,
+#inlinekeyboardmarkup.
 """
 
 import re
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from shared.channels import button_rows, sanitize
-from shared.channels.base import Button, Outgoing, Part
-from shared.channels.platform_api import CallResult
-from shared.channels.telegram.limits import retry_after_ms
+from shared.channels import button_rows
+from shared.channels.base import Button, Outgoing, OutgoingFile, Part
+from shared.channels.telegram import media
 from shared.core import content
 
 SHORT_ROW = 24  # characters of all labels in one row; a phone would cut longer ones
 GENERAL_TOPIC = "1"  # has no id in the API: Telegram answers "message thread not found" to 1
-CONFLICT_WAIT_MS = 60_000
 
 
-class BotApiCall(NamedTuple):
-    """One call of the Bot API; *edits* is the id of the message that it changes, or None."""
+@dataclass(frozen=True, slots=True)
+class BotApiCall:
+    """One call of the Bot API.
+
+    Attributes:
+        files: to upload, by the names that the body refers to.
+        edits: the id of the message that it changes, or None.
+    """
 
     method: str
-    body: dict[str, Any]
+    body: Mapping[str, Any]
+    files: Mapping[str, OutgoingFile] = field(default_factory=dict)
     edits: str | None = None
 
 
-def message_call(part: Part, to: Outgoing) -> BotApiCall:
-    """``sendMessage``. Only a reply in a group quotes the message that it answers."""
-    body = _body(part, to)
-    if to.thread_id and to.thread_id != GENERAL_TOPIC:
-        name = "direct_messages_topic_id" if to.thread_id.startswith("dm:") else "message_thread_id"
-        body[name] = _number(to.thread_id.removeprefix("dm:"))
-    if to.reply_to and to.is_first and to.platform_id.startswith("-"):
-        body["reply_parameters"] = {"message_id": _number(to.reply_to), "allow_sending_without_reply": True}
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The form of a call. Telegram's objections make it plainer.
+
+    Attributes:
+        is_plain: text without markup.
+        is_reply: quotes the message that it answers.
+        is_new: a new message, although the part edits one.
+        is_caption: the edited message has files, so that its text is their caption.
+        as_documents: files are shown as documents, whatever they are.
+    """
+
+    is_plain: bool = False
+    is_reply: bool = True
+    is_new: bool = False
+    is_caption: bool = False
+    as_documents: bool = False
+
+
+def simpler(shape: Shape, step: str) -> Shape:
+    """*shape* without what Telegram objects to; the same where nothing can be simplified."""
+    match step:
+        case "plain":
+            return replace(shape, is_plain=True)
+        case "no_reply":
+            return replace(shape, is_reply=False)
+        case "new_message":
+            return replace(shape, is_new=True)
+        case "caption":
+            return replace(shape, is_caption=True)
+        case "documents":
+            return replace(shape, as_documents=True)
+    return shape
+
+
+def call_of(part: Part, to: Outgoing, shape: Shape) -> BotApiCall:
+    """The call that sends *part*, or changes the message that it edits.
+
+    Raises:
+        FilesRefused, PartTooLong: Telegram has no call for these files there, or for one after the other.
+    """
+    files = tuple(replace(file, kind="document") for file in part.files) if shape.as_documents else part.files
+    words = _words(part, is_plain=shape.is_plain, name="caption" if files or shape.is_caption else "text")
+    if to.edits and not shape.is_new:
+        return _edit_call(files, words, to, is_caption=shape.is_caption)
+    body = _place(to) | _reply(to, is_wanted=shape.is_reply)
+    if not files:
+        return BotApiCall("sendMessage", body | words | _NO_PREVIEW | _markup(to))
+    upload = media.upload(
+        files, words, is_private=content.receiver(to.context) is not None, has_buttons=bool(to.buttons)
+    )
+    return BotApiCall(upload.method, body | upload.fields | _markup(to), upload.files)
+
+
+def _edit_call(files: Sequence[OutgoingFile], words: dict[str, Any], to: Outgoing, *, is_caption: bool) -> BotApiCall:
+    """Telegram removes buttons that the call does not name."""
+    body = {"chat_id": number(to.platform_id), "message_id": number(to.edits or "")} | _markup(to)
+    if files:
+        upload = media.replacement(files, words)
+        return BotApiCall(upload.method, body | upload.fields, upload.files, to.edits)
+    if is_caption:
+        return BotApiCall("editMessageCaption", body | words, edits=to.edits)
+    return BotApiCall("editMessageText", body | words | _NO_PREVIEW, edits=to.edits)
+
+
+_NO_PREVIEW: dict[str, Any] = {"link_preview_options": {"is_disabled": True}}
+
+
+def _words(part: Part, *, is_plain: bool, name: str) -> dict[str, Any]:
+    if not part.text:
+        return {}
+    return {name: part.text} if is_plain or part.html is None else {name: part.html, "parse_mode": "HTML"}
+
+
+def _place(to: Outgoing) -> dict[str, Any]:
+    """The chat, the topic, and the one person who sees the message where only one may."""
+    body: dict[str, Any] = {"chat_id": number(to.platform_id)} | topic(to.thread_id)
     receiver = content.receiver(to.context)
     if receiver is not None:  # only the sender saw the question, so only the sender sees the answer
-        body.pop("reply_parameters", None)
-        body["ephemeral_message_parameters"] = {"receiver_user_id": _number(receiver)}
-    return BotApiCall("sendMessage", body)
-
-
-def edit_call(part: Part, to: Outgoing) -> BotApiCall:
-    """``editMessageText``; Telegram removes buttons that the call does not name."""
-    return BotApiCall("editMessageText", {**_body(part, to), "message_id": _number(to.edits or "")}, to.edits)
-
-
-def _body(part: Part, to: Outgoing) -> dict[str, Any]:
-    body: dict[str, Any] = {"chat_id": _number(to.platform_id), "link_preview_options": {"is_disabled": True}}
-    body |= {"text": part.text} if part.html is None else {"text": part.html, "parse_mode": "HTML"}
-    if to.buttons:
-        body["reply_markup"] = {"inline_keyboard": keyboard(to.buttons)}
+        body["ephemeral_message_parameters"] = {"receiver_user_id": number(receiver)}
     return body
+
+
+def topic(thread_id: str | None) -> dict[str, Any]:
+    """The parameter that names a topic; none for a chat without topics, and for General."""
+    if not thread_id or thread_id == GENERAL_TOPIC:
+        return {}
+    name = "direct_messages_topic_id" if thread_id.startswith("dm:") else "message_thread_id"
+    return {name: number(thread_id.removeprefix("dm:"))}
+
+
+def _reply(to: Outgoing, *, is_wanted: bool) -> dict[str, Any]:
+    """Only a reply in a group quotes the message that it answers; one that a single person sees quotes none."""
+    is_group = to.platform_id.startswith("-")
+    if not (is_wanted and to.reply_to and to.is_first and is_group) or content.receiver(to.context) is not None:
+        return {}
+    return {"reply_parameters": {"message_id": number(to.reply_to), "allow_sending_without_reply": True}}
+
+
+def _markup(to: Outgoing) -> dict[str, Any]:
+    return {"reply_markup": {"inline_keyboard": keyboard(to.buttons)}} if to.buttons else {}
 
 
 def keyboard(buttons: Sequence[Button]) -> list[list[dict[str, str]]]:
@@ -62,88 +145,6 @@ def keyboard(buttons: Sequence[Button]) -> list[list[dict[str, str]]]:
     return [[{"text": button.label, "callback_data": button.token} for button in row] for row in laid_out]
 
 
-def _number(value: str) -> int | str:
+def number(value: str) -> int | str:
+    """An id as Telegram writes it; a @name stays a text."""
     return int(value) if re.fullmatch(r"-?[0-9]{1,19}", value) else value
-
-
-def classify(status: int, payload: dict[str, Any]) -> CallResult:
-    """The meaning of *status* and the JSON *payload* that answered a message call. Pure."""
-    description = str(payload.get("description", ""))
-    said = description.lower()
-    reason = f"Telegram {status}: {sanitize.name(description)[:200] or 'no description'}"
-    if 200 <= status < 300:
-        return _sent(payload)
-    if "message is not modified" in said:
-        return CallResult("sent")
-    match status:
-        case 429:
-            return CallResult("wait", reason, retry_after_ms=retry_after_ms(payload))
-        case 400 | 403 if _migrated_to(payload) is not None:
-            return CallResult("give_way", reason, "rename", new_chat_id=_migrated_to(payload))
-        case 400:
-            return _objection(said, reason)
-        case 401 | 404:
-            hint = "check TELEGRAM_BOT_TOKEN and TELEGRAM_API_BASE"
-            return CallResult("refused", f"{reason}; {hint}")
-        case 409:
-            return CallResult("retry", reason, retry_after_ms=CONFLICT_WAIT_MS)
-    if 400 <= status < 500:
-        return CallResult("permanent", reason)
-    return CallResult("down" if status >= 500 else "unknown", reason)
-
-
-def _objection(said: str, reason: str) -> CallResult:
-    """What the description *said* in small letters objects to."""
-    if any(words in said for words in _PLACE_GONE):
-        return CallResult("place_gone", f"{reason}; {_NOWHERE_ELSE}")
-    if any(words in said.replace("_", " ") for words in _TOO_LONG):
-        return CallResult("too_long", reason)
-    step = next((step for words, step in _STEPS.items() if words in said), "")
-    return CallResult("give_way" if step else "permanent", reason, step)
-
-
-_PLACE_GONE = ("message thread not found", "topic_closed", "topic_deleted")
-_NOWHERE_ELSE = "the topic is closed or deleted, and the answer goes nowhere else: reopen it, then retry the response"
-_TOO_LONG = ("message is too long", "message too long", "caption is too long", "caption too long")
-_STEPS = {
-    "entit": "plain",  # can't parse entities, entity URL is invalid, ENTITIES_TOO_LONG, ENTITY_BOUNDS_INVALID
-    "unsupported start tag": "plain",
-    "text is too long": "plain",
-    "message to be replied not found": "no_reply",
-    "message to edit not found": "new_message",
-    "message can't be edited": "new_message",
-    "message_id_invalid": "new_message",
-    "message identifier is not specified": "new_message",
-}
-
-
-def _sent(payload: dict[str, Any]) -> CallResult:
-    match payload:
-        case {"result": {"message_id": int(number)}}:
-            return CallResult("sent", message_id=str(number))
-        case {"ok": True}:
-            return CallResult("sent")
-    return CallResult("unknown", "Telegram answered 2xx without a message id")
-
-
-def _migrated_to(payload: dict[str, Any]) -> int | None:
-    match payload:
-        case {"parameters": {"migrate_to_chat_id": int(number)}}:
-            return number
-    return None
-
-
-def simplify(call: BotApiCall, result: CallResult, part: Part, to: Outgoing) -> BotApiCall:
-    """*call* without the part that Telegram objects to; the same call where nothing can be simplified."""
-    simpler = dict(call.body)
-    match result.step:
-        case "plain":
-            simpler["text"] = part.text
-            simpler.pop("parse_mode", None)
-        case "no_reply":
-            simpler.pop("reply_parameters", None)
-        case "rename":
-            simpler["chat_id"] = result.new_chat_id
-        case "new_message" if call.edits:
-            return message_call(part, to)
-    return call._replace(body=simpler)

@@ -10,7 +10,6 @@ Source: https://core.telegram.org/bots/api (10.3): #setwebhook (secret_token), #
 """
 
 import hmac
-import html
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ from typing import Any
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from shared.channels import markdown, platform_api, sanitize
+from shared.channels import downloads, markdown, platform_api
 from shared.channels.account_settings import AccountSettings
 from shared.channels.base import (
     Outgoing,
@@ -34,12 +33,12 @@ from shared.channels.base import (
 from shared.channels.manifest import Manifest, ManifestSetting
 from shared.channels.multipart import Form
 from shared.channels.platform_api import ApiAnswer, CallResult
-from shared.channels.telegram import limits
-from shared.channels.telegram.api_calls import BotApiCall, classify, edit_call, message_call, simplify
+from shared.channels.telegram import fetching, limits, reactions, rendering, webhooks
+from shared.channels.telegram.answers import classify
+from shared.channels.telegram.api_calls import BotApiCall, Shape, call_of, number, simpler, topic
 from shared.channels.telegram.updates import UpdateParser
-from shared.core import redaction
+from shared.core import content, redaction
 from shared.core.errors import (
-    NotFetched,
     NotPossible,
     OutcomeUnknown,
     PayloadInvalid,
@@ -50,8 +49,6 @@ from shared.core.errors import (
 from shared.runtime.http_client import Client
 
 SIGNATURE_HEADER = "x-telegram-bot-api-secret-token"
-PART_UNITS = 3800  # Telegram's limit is 4096, in code points or in UTF-16 units
-PART_HTML_BYTES = 30_000  # Telegram's limit is 32768, before parsing
 ALERT_UNITS = 200  # the limit of an alert, which only the person who pressed a button sees
 
 
@@ -63,6 +60,7 @@ class TelegramSettings(AccountSettings):
     bot_token: SecretStr = Field(default=...)
     webhook_secret: SecretStr = Field(default=...)
     api_base: str = Field(default="https://api.telegram.org", pattern=r"^https?://[^/?#]+(/[^?#]*)?$")
+    webhook_url: str = Field(default="", pattern=r"^(https?://[^/?#]+/[^?#]*)?$")  # as ``connect`` registers it
     bot_username: str = ""  # without it, the bot does not notice mentions by name in groups
 
     @field_validator("bot_token")
@@ -91,6 +89,11 @@ MANIFEST = Manifest(
             is_secret=True,
         ),
         ManifestSetting("BOT_USERNAME", "The bot's name, so that it hears its mentions in groups.", is_needed=False),
+        ManifestSetting(
+            "WEBHOOK_URL",
+            "The address that Telegram calls, such as `https://bot.example.com/webhooks/telegram`.",
+            is_needed=False,
+        ),
         ManifestSetting("API_BASE", "The address of a Bot API server of your own.", is_needed=False),
     ),
     steps=("Open a chat with @BotFather, send `/newbot`, and keep the token.",),
@@ -115,6 +118,8 @@ class TelegramChannel:
         token = settings.bot_token.get_secret_value()
         redaction.register(token.partition(":")[2])  # the part that is secret, however a URL shows the colon
         self._base = f"{settings.api_base.rstrip('/')}/bot{token}"
+        self._file_base = f"{settings.api_base.rstrip('/')}/file/bot{token}"
+        self._webhook_url = settings.webhook_url
 
     def receive(self, request: WebhookRequest, *, now_ms: int) -> Received:
         """See ``Channel.receive``. The reply is an empty 200: Telegram could execute a JSON body as an API call."""
@@ -130,12 +135,7 @@ class TelegramChannel:
 
     def render(self, text: str, files: Sequence[OutgoingFile] = ()) -> tuple[Part, ...]:
         """Markdown to Telegram's HTML, with the same text and the addresses in plain form. See ``Channel.render``."""
-        if files:
-            raise NotPossible("Postroom can't send files to Telegram yet")
-        limit = markdown.ChunkLimit(PART_UNITS, PART_HTML_BYTES, _html_bytes)
-        blocks = markdown.parse(sanitize.text(text.replace("\r\n", "\n")))
-        chunks = (markdown.trim(runs) for runs in markdown.pack(blocks, limit))
-        return tuple(Part(text=markdown.with_addresses(runs), html=to_html(runs)) for runs in chunks)
+        return tuple(rendering.parts_of(text, files))
 
     async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> Sent:
         """Send or edit one message; retry in a simpler form where Telegram names its objection. See ``Channel.send``.
@@ -144,22 +144,20 @@ class TelegramChannel:
         """
         if to.click is not None and await self._answer_press(part, to, client):
             return Sent(None)
-        call = edit_call(part, to) if to.edits else message_call(part, to)
-        result = CallResult("permanent", "Telegram refuses this message in every form")
-        for _ in range(5):
+        shape = Shape()
+        while True:
+            call = call_of(part, to, shape)
             result = await self._try(call, client)
             if result.outcome == "sent":
-                return Sent(result.message_id or call.edits)
-            simpler = simplify(call, result, part, to)
-            if simpler == call:
-                break
-            call = simpler
-        raise platform_api.error_of(result)
+                return Sent(result.message_id or call.edits, result.also)
+            plainer = simpler(shape, result.step)
+            if plainer == shape or call_of(part, to, plainer) == call:
+                raise platform_api.error_of(_of_files(result) if part.files else result)
+            shape = plainer
 
     async def _try(self, call: BotApiCall, client: Client) -> CallResult:
         try:
-            answer = await self._call(client, call.method, call.body)
-            result = classify(answer.status, answer.payload)
+            result = await self._call(call.method, call.body, client, call.files)
         except OutcomeUnknown as error:
             result = CallResult("unknown", str(error))
         return replace(result, is_repeatable=call.edits is not None)  # the same edit again makes no second message
@@ -169,7 +167,7 @@ class TelegramChannel:
 
         Only the person who pressed may read a part that edits nothing. In a group it is therefore an alert or fails.
         """
-        is_alert = not to.edits and not to.buttons and markdown.units(part.text) <= ALERT_UNITS
+        is_alert = not (to.edits or to.buttons or part.files) and markdown.units(part.text) <= ALERT_UNITS
         is_secret = not to.edits and to.platform_id.startswith("-")
         if is_secret and not is_alert:
             raise PermanentError(f"an alert holds {ALERT_UNITS} characters, and in a group nobody else may read this")
@@ -177,8 +175,7 @@ class TelegramChannel:
         if is_alert:
             body |= {"text": part.text, "show_alert": True}
         try:
-            answer = await self._call(client, "answerCallbackQuery", body)
-            platform_api.expect_success(classify(answer.status, answer.payload))
+            platform_api.expect_success(await self._call("answerCallbackQuery", body, client))
         except PostroomError:
             if is_secret:
                 raise
@@ -186,24 +183,61 @@ class TelegramChannel:
         return is_alert
 
     async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:
-        """See ``Channel.react``."""
-        raise NotPossible("Postroom can't react to messages on Telegram yet; nothing was done")
+        """Set the nearest reaction that Telegram and the chat allow. See ``Channel.react``.
+
+        Source: #setmessagereaction, #chatfullinfo (``available_reactions``).
+        """
+        wanted = None if emoji is None else reactions.nearest(emoji)
+        result = await self._react(wanted, message_id, to, client)
+        if wanted is not None and "reaction_invalid" in result.reason.lower():
+            allowed = reactions.allowed_in(await self._ask("getChat", {"chat_id": number(to.platform_id)}, client))
+            result = await self._react(reactions.nearest(wanted, allowed), message_id, to, client)
+        platform_api.expect_success(result)
+
+    async def _react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> CallResult:
+        shown = [] if emoji is None else [reactions.as_type(emoji)]
+        body = {"chat_id": number(to.platform_id), "message_id": number(message_id), "reaction": shown}
+        try:
+            result = await self._call("setMessageReaction", body, client)
+        except OutcomeUnknown as error:
+            result = CallResult("unknown", str(error))
+        outcome = "permanent" if result.outcome == "give_way" else result.outcome
+        return replace(result, outcome=outcome, is_repeatable=True)
 
     async def typing(self, to: Outgoing, client: Client) -> None:
-        """See ``Channel.typing``."""
-        raise NotPossible("Postroom can't show on Telegram yet that an agent works")
+        """Telegram shows it for 5 seconds. See ``Channel.typing``. Source: #sendchataction."""
+        if (to.thread_id or "").startswith("dm:") or content.receiver(to.context) is not None:
+            raise NotPossible("Telegram can't show there that an agent works")
+        body = {"chat_id": number(to.platform_id), **topic(to.thread_id), "action": "typing"}
+        platform_api.expect_success(await self._call("sendChatAction", body, client))
 
     async def draft(self, text: str, draft_id: int, to: Outgoing, client: Client) -> None:
-        """See ``Channel.draft``."""
-        raise NotPossible("Postroom can't show drafts on Telegram yet")
+        """The preview vanishes after 30 seconds without another. See ``Channel.draft``. Source: #sendmessagedraft."""
+        if to.platform_id.startswith("-"):
+            raise NotPossible("Telegram shows drafts in direct chats only")
+        body: dict[str, Any] = {"chat_id": number(to.platform_id), "draft_id": draft_id, "can_stop": True}
+        body |= topic(to.thread_id)
+        part = rendering.draft_of(text) or Part("")
+        marked_up = {"text": part.html, "parse_mode": "HTML"} if part.html else {"text": part.text}
+        result = await self._call("sendMessageDraft", body | marked_up, client)
+        if result.step == "plain":
+            result = await self._call("sendMessageDraft", body | {"text": part.text}, client)
+        platform_api.expect_success(result)
 
     async def fetch(self, attachment: Mapping[str, Any], client: Client, *, limit_bytes: int) -> bytes:
-        """See ``Channel.fetch``."""
-        raise NotFetched("Postroom can't fetch files of Telegram yet")
+        """See ``Channel.fetch``. The address holds the token, so no error shows it. Source: #getfile."""
+        limit_bytes = min(limit_bytes, fetching.DOWNLOAD_BYTES)
+        file_id = fetching.id_of(attachment, limit_bytes)
+        found = fetching.file_of(await self._answer("getFile", {"file_id": file_id}, client), limit_bytes)
+        url = f"{self._file_base}/{found.path}"
+        origin = downloads.origin_of(self._file_base) or ""
+        return await downloads.download(
+            client, "Telegram", url, origins={origin}, limit_bytes=limit_bytes, promised_bytes=found.size
+        )
 
     async def registration(self, client: Client) -> Registration:
-        """See ``Channel.registration``."""
-        raise NotPossible("Postroom can't ask Telegram yet what is registered")
+        """What ``getWebhookInfo`` says. See ``Channel.registration``."""
+        return webhooks.registration_of(await self._ask("getWebhookInfo", {}, client), self._webhook_url)
 
     async def open_direct(self, sender_id: str, client: Client) -> str:
         """The id of a private chat is the person's id. See ``Channel.open_direct``."""
@@ -211,44 +245,35 @@ class TelegramChannel:
 
     async def check_token(self, client: Client) -> None:
         """See ``Channel.check_token``. Source: #getme."""
-        answer = await self._call(client, "getMe", {})
+        await self._ask("getMe", {}, client)
+
+    async def _ask(self, method: str, body: Mapping[str, Any], client: Client) -> dict[str, Any]:
+        """The object that a call gives; its error where it gives none."""
+        answer = await self._answer(method, body, client)
         platform_api.expect_success(classify(answer.status, answer.payload))
+        found = answer.payload.get("result")
+        return found if isinstance(found, dict) else {}
 
-    async def _call(self, client: Client, method: str, body: dict[str, Any] | Form) -> ApiAnswer:
+    async def _call(
+        self, method: str, body: Mapping[str, Any], client: Client, files: Mapping[str, OutgoingFile] | None = None
+    ) -> CallResult:
+        answer = await self._answer(method, body, client, files)
+        return classify(answer.status, answer.payload)
+
+    async def _answer(
+        self, method: str, body: Mapping[str, Any], client: Client, files: Mapping[str, OutgoingFile] | None = None
+    ) -> ApiAnswer:
         """Every call of the Bot API, with what it counts against."""
-        scopes = limits.scopes_of(self.name, method, body.fields if isinstance(body, Form) else body)
-        return await platform_api.call(client, "Telegram", "POST", f"{self._base}/{method}", body, {}, scopes=scopes)
+        sent = Form({name: _field(value) for name, value in body.items()}, files) if files else dict(body)
+        scopes = limits.scopes_of(self.name, method, body)
+        return await platform_api.call(client, "Telegram", "POST", f"{self._base}/{method}", sent, {}, scopes=scopes)
 
 
-# -- rendering --------------------------------------------------------------------------------------------------------
-
-_TAGS = {"b": "b", "i": "i", "s": "s", "code": "code", "quote": "blockquote"}
-
-
-def _tags(style: markdown.Style) -> tuple[str, str]:
-    name, argument = style
-    if name == "link":
-        return f'<a href="{html.escape(argument)}">', "</a>"
-    if name == "pre":
-        language = f'<code class="language-{html.escape(argument)}">' if argument else ""
-        return f"<pre>{language}", "</code></pre>" if argument else "</pre>"
-    return f"<{_TAGS[name]}>", f"</{_TAGS[name]}>"
+def _field(value: Any) -> Any:
+    """A parameter as a form has it: ids and texts as text, the rest as JSON."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def to_html(runs: Sequence[markdown.Run]) -> str:
-    """Telegram HTML of styled runs; tags are closed in reverse order of opening."""
-    pieces: list[str] = []
-    opened: list[markdown.Style] = []
-    for text, styles in [*runs, markdown.Run("")]:
-        shared = 0
-        while shared < min(len(opened), len(styles)) and opened[shared] == styles[shared]:
-            shared += 1
-        pieces += [_tags(style)[1] for style in reversed(opened[shared:])]
-        pieces += [_tags(style)[0] for style in styles[shared:]]
-        opened = list(styles)
-        pieces.append(html.escape(text, quote=False))
-    return "".join(pieces)
-
-
-def _html_bytes(run: markdown.Run) -> int:
-    return len(to_html([run]).encode("utf-8", "surrogatepass"))
+def _of_files(result: CallResult) -> CallResult:
+    """What Telegram refuses for good may be the files; the text alone may be sent."""
+    return replace(result, outcome="files_refused") if result.outcome in ("permanent", "give_way") else result

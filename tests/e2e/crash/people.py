@@ -118,7 +118,7 @@ class Platform:
                 asked = {"retry_after": 1}
                 handler.answer(429, {"ok": False, "error_code": 429, "description": "slow down", "parameters": asked})
             case "refused":
-                handler.answer(403, {"ok": False, "error_code": 403, "description": "Forbidden: blocked by the user"})
+                handler.answer(400, {"ok": False, "error_code": 400, "description": "Bad Request: not enough rights"})
             case "broken" | "taken-broken":
                 handler.answer(502, {"ok": False, "error_code": 502, "description": "Bad Gateway"})
             case _:

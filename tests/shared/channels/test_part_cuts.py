@@ -1,10 +1,12 @@
 import re
+from dataclasses import replace
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.channels import part_cuts
-from shared.channels.base import Part
+from shared.channels.base import OutgoingFile, Part
 from shared.channels.part_cuts import cut, cut_all
 from tests.examples import examples
 
@@ -22,6 +24,13 @@ def test_a_long_part_is_cut_and_its_neighbours_stay():
     assert (before, after) == (SHORT, SHORT)
     assert len(pieces) >= 2
     assert all(len(piece.text) < len(LONG.text) * 0.6 and piece.html is None for piece in pieces)
+    assert visible(pieces) == visible([LONG])
+
+
+def test_the_caption_of_files_goes_before_them_and_the_files_stay_together():
+    files = tuple(OutgoingFile(Path(name), name, "text/plain", 1) for name in "ab")
+    *pieces, last = cut((replace(LONG, files=files),), 0)
+    assert (last, [piece.files for piece in pieces]) == (Part("", files=files), [()] * len(pieces))
     assert visible(pieces) == visible([LONG])
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from shared.core import redaction
 from shared.core.errors import (
+    ChatGone,
+    ChatMoved,
     ClaimLost,
     NotSent,
     OutcomeUnknown,
@@ -180,6 +182,28 @@ def test_a_requested_wait_holds_the_whole_chat_and_no_other(conn):
     assert column(conn, "SELECT not_before FROM chats ORDER BY id") == [NOW + 7000, None]
     assert responses.heads(conn, "telegram", now_ms=NOW + 6999) == [other]
     assert responses.heads(conn, "telegram", now_ms=NOW + 7000) == [limited, other]
+
+
+def test_a_chat_that_moved_takes_its_responses_along(conn):
+    """The platform tells of the new id with a send, and perhaps only there."""
+    first, second, other = answer(conn, chat="-1"), answer(conn, chat="-1"), answer(conn, chat="2")
+    response = take(conn, first)
+    with transaction(conn):
+        verdict = deliveries.fail(conn, response, ChatMoved("moved", "-100"), POLICY, now_ms=NOW)
+    assert (verdict.dead, verdict.deliver_after) == (False, NOW)
+    assert column(conn, "SELECT platform_id FROM responses ORDER BY id") == ["-100", "-100", "2"]
+    assert column(conn, "SELECT platform_id FROM chats ORDER BY id") == ["-100", "2"]
+    assert responses.heads(conn, "telegram", now_ms=NOW) == [first, other]
+    assert second > first
+
+
+def test_a_chat_that_is_gone_becomes_inactive_and_no_other(conn):
+    gone, _ = answer(conn, chat="1"), answer(conn, chat="2")
+    response = take(conn, gone)
+    with transaction(conn):
+        verdict = deliveries.fail(conn, response, ChatGone("blocked by the user"), POLICY, now_ms=NOW)
+    assert (verdict.dead, verdict.reason) == (True, "blocked by the user")
+    assert column(conn, "SELECT status FROM chats ORDER BY id") == ["inactive", "active"]
 
 
 def test_rescue_ends_expired_sends_of_its_channel_by_policy(conn):

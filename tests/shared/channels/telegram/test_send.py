@@ -7,8 +7,11 @@ import httpx
 import pytest
 
 from shared.channels.base import Button, Outgoing, Part
-from shared.channels.telegram.api_calls import classify, keyboard
+from shared.channels.telegram.answers import classify
+from shared.channels.telegram.api_calls import keyboard
 from shared.core.errors import (
+    ChatGone,
+    ChatMoved,
     NotSent,
     OutcomeUnknown,
     PartTooLong,
@@ -177,18 +180,24 @@ def test_a_message_that_is_refused_in_its_simpler_form_fails(telegram, run):
     assert len(platform.bodies) == 2
 
 
-def test_a_message_to_a_migrated_group_goes_to_its_new_id(telegram, run):
-    moved = refusal(400, "Bad Request: group chat was upgraded to a supergroup chat", migrate_to_chat_id=-200)
+@pytest.mark.parametrize("code", [400, 403])
+def test_a_message_to_a_migrated_group_fails_with_the_new_id(telegram, run, code):
+    """The whole chat moves, not only this message: its row has to know."""
+    moved = refusal(code, "Bad Request: group chat was upgraded to a supergroup chat", migrate_to_chat_id=-200)
     platform = Platform(moved, httpx.Response(200, json=SENT))
-    assert run(send(telegram, platform, outgoing(platform_id="-100"))) == "77"
-    assert [body["chat_id"] for body in platform.bodies] == [-100, -200]
+    with pytest.raises(ChatMoved) as caught:
+        run(send(telegram, platform, outgoing(platform_id="-100")))
+    assert (caught.value.new_platform_id, len(platform.bodies)) == ("-200", 1)
 
 
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (refusal(403, "Forbidden: bot was blocked by the user"), PermanentError),
-        (refusal(400, "Bad Request: chat not found"), PermanentError),
+        (refusal(403, "Forbidden: bot was blocked by the user"), ChatGone),
+        (refusal(403, "Forbidden: user is deactivated"), ChatGone),
+        (refusal(403, "Forbidden: bot is not a member of the supergroup chat"), ChatGone),
+        (refusal(400, "Bad Request: chat not found"), ChatGone),
+        (refusal(403, "Forbidden: CHAT_WRITE_FORBIDDEN"), PermanentError),
         (refusal(400, "Bad Request: not enough rights to send text messages to the chat"), PermanentError),
         (refusal(400, "Bad Request: message is too long"), PartTooLong),
         (refusal(400, "Bad Request: MESSAGE_TOO_LONG"), PartTooLong),
@@ -257,9 +266,10 @@ def test_the_wait_is_as_long_as_telegram_asks(telegram, run, parameters, wait_ms
         (400, {"description": "Bad Request: message thread not found"}, "place_gone", ""),
         (400, {"description": "Bad Request: TOPIC_DELETED"}, "place_gone", ""),
         (400, {"description": "Bad Request: BUTTON_DATA_INVALID"}, "permanent", ""),
+        (400, {"description": "Bad Request: CHAT_WRITE_FORBIDDEN"}, "permanent", ""),
         (400, {"description": "Bad Request: message to edit not found"}, "give_way", "new_message"),
         (400, {"description": "Bad Request: message can't be edited"}, "give_way", "new_message"),
-        (403, {"description": "Forbidden: bot was kicked from the group chat"}, "permanent", ""),
+        (403, {"description": "Forbidden: bot was kicked from the group chat"}, "chat_gone", ""),
         (400, {}, "permanent", ""),
         (500, {"description": "Internal Server Error"}, "down", ""),
         (429, {"parameters": "odd"}, "wait", ""),
