@@ -11,13 +11,15 @@ or, after ``register(spark)``, the plain form, which needs only ``replica`` and 
 
 Options: ``replica`` the URL; ``table``; ``columns`` comma-separated (name them: Spark does not tell a Python source
 which columns it needs, so without them even ``count()`` reads all); ``txid`` or ``timestamp`` of the past;
-``partitions`` (default: four a core, fewer for small tables); ``cache_dir``; ``position`` an exact pin, as
-``open_replica`` sets it.
+``partitions`` (default: four a core, fewer for small tables); ``cache_dir``; ``instants``: ``timestamp`` (default) or
+``millis``; ``position`` an exact pin, as ``open_replica`` sets it.
 
 - A whole read uses one position. Spark reads the schema in one process, plans in a second and reads in others; the pin
   is made with the schema and travels pickled with the source.
 - Types come from ``STRICT`` declarations: INTEGER long, TEXT string, REAL double, BLOB binary. Other tables are
   refused, because any of their rows may hold any type.
+- Instants, which the database keeps as milliseconds UTC, are timestamps: the INTEGER columns whose names end in
+  ``_at``, and those of ``INSTANTS``. With ``instants=millis`` they are longs, as stored.
 - Rows are read as Arrow batches by ADBC from the restored file, split by ranges of rowid; a WITHOUT ROWID table is one
   partition. Comparisons with literals run inside SQLite, bound as parameters.
 """
@@ -28,7 +30,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
@@ -52,7 +54,16 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BinaryType, DataType, DoubleType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from shared.core.errors import ConfigInvalid, PermanentError
 from spark_jobs import replicas
@@ -63,10 +74,25 @@ PARTITIONS_PER_CORE = 4
 ROWS_PER_PARTITION = 10_000  # below this, one more task costs more than it saves
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 MAX_IN = 500
+INSTANTS = frozenset(
+    {
+        "deliver_after",
+        "last_active",
+        "lease",
+        "not_before",
+        "process_after",
+        "since",
+        "unsent_since",
+        "until",
+        "waits_since",
+    }
+)
+"""Columns with instants whose names don't end in ``_at``."""
 
 _log = logging.getLogger("postroom.replicas")
+_BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 _INTERNAL = ("sqlite_", "_litestream_")
-_OPTIONS = ("replica", "table", "columns", "txid", "timestamp", "position", "partitions", "cache_dir")
+_OPTIONS = ("replica", "table", "columns", "txid", "timestamp", "position", "partitions", "cache_dir", "instants")
 _TYPES: Mapping[str, DataType] = {
     "INTEGER": LongType(),
     "INT": LongType(),
@@ -76,7 +102,13 @@ _TYPES: Mapping[str, DataType] = {
 }
 # A row of each type goes before the real rows: ADBC takes the types of a result from its first rows, and a column that
 # begins with NULLs would be an integer. https://github.com/apache/arrow-adbc/issues/581
-_SENTINELS: Mapping[DataType, str] = {LongType(): "0", StringType(): "''", DoubleType(): "0.0", BinaryType(): "x''"}
+_SENTINELS: Mapping[DataType, str] = {
+    LongType(): "0",
+    TimestampType(): "0",
+    StringType(): "''",
+    DoubleType(): "0.0",
+    BinaryType(): "x''",
+}
 _OPERATORS: Mapping[type[Filter], str] = {
     EqualTo: "=",
     EqualNullSafe: "IS",
@@ -214,7 +246,14 @@ class LitestreamSource(DataSource):
         unknown = sorted(set(map(str.lower, self.options)) - set(_OPTIONS))
         if unknown:
             raise OptionInvalid(f"unknown options: {', '.join(unknown)}; known: {', '.join(_OPTIONS)}")
-        return describe(replicas.ensure_local(self._pin(), self.options.get("cache_dir")), self._required("table"))
+        path = replicas.ensure_local(self._pin(), self.options.get("cache_dir"))
+        return describe(path, self._required("table"), has_timestamps=self._has_timestamps())
+
+    def _has_timestamps(self) -> bool:
+        wanted = self.options.get("instants", "timestamp")
+        if wanted not in ("timestamp", "millis"):
+            raise OptionInvalid(f"instants is {wanted!r}: write timestamp or millis")
+        return wanted == "timestamp"
 
     def _pin(self) -> Pin:
         """The pin, resolved once and kept on the instance, which Spark pickles after it has read the schema."""
@@ -307,7 +346,8 @@ class LitestreamReader(DataSourceReader):
                 rows = batch.slice(skip)
                 skip = 0
                 if rows.num_rows:
-                    yield pa.RecordBatch.from_arrays(rows.columns, schema=schema)
+                    columns = [_as(column, field) for column, field in zip(rows.columns, schema, strict=True)]
+                    yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _bounds(self) -> tuple[int, int] | None:
         """The lowest and the highest rowid that can pass the filters, or None if there are no rows."""
@@ -324,8 +364,23 @@ class LitestreamReader(DataSourceReader):
         return (ends[0], ends[1]) if ends else None
 
 
-def describe(path: Path, name: str) -> ReplicaTable:
+def _as(column: pa.Array, field: pa.Field) -> pa.Array:
+    """The column in the promised type: milliseconds become timestamps."""
+    if not pa.types.is_timestamp(field.type):
+        return column
+    try:
+        return column.cast(pa.timestamp("ms", "UTC")).cast(field.type)
+    except pa.ArrowInvalid:
+        raise OptionInvalid(
+            f"column {field.name!r} has numbers that are no instants: read it with the option instants=millis"
+        ) from None
+
+
+def describe(path: Path, name: str, *, has_timestamps: bool = True) -> ReplicaTable:
     """Read the declaration of table *name* in the database file *path*.
+
+    Args:
+        has_timestamps: instants are timestamps, and no longs.
 
     Raises:
         OptionInvalid: no such table (the message lists the tables), or one with unreliable types.
@@ -350,10 +405,16 @@ def describe(path: Path, name: str) -> ReplicaTable:
     rowid = None if without_rowid or not free else free[0]
     # In a STRICT table the columns of a primary key are NOT NULL without a declaration: sqlite.org/stricttables.html
     fields = tuple(
-        StructField(column, _TYPES[declared.upper()], nullable=not (notnull or pk))
+        StructField(column, _type_of(column, declared, has_timestamps), nullable=not (notnull or pk))
         for column, declared, notnull, pk in columns
     )
     return ReplicaTable(name, fields, rowid or (key and _quoted(key)), key)
+
+
+def _type_of(column: str, declared: str, has_timestamps: bool) -> DataType:
+    kind = _TYPES[declared.upper()]
+    is_instant = column.endswith("_at") or column in INSTANTS
+    return TimestampType() if has_timestamps and is_instant and kind == LongType() else kind
 
 
 def choose_fields(table: ReplicaTable, columns: str | None) -> tuple[StructField, ...]:
@@ -382,19 +443,27 @@ def as_condition(asked: Filter, types: Mapping[str, DataType]) -> Condition | No
     if isinstance(asked, IsNotNull):
         return Condition(column, f"{sql} IS NOT NULL")
     if isinstance(asked, In):
-        values = tuple(asked.value)
+        values = tuple(_stored(value, kind) for value in asked.value)
         if not 0 < len(values) <= MAX_IN or not all(_agrees(value, kind) for value in values):
             return None
         return Condition(column, f"{sql} IN ({', '.join('?' * len(values))})", values)
     operator = _OPERATORS.get(type(asked))
-    if operator is None or not _agrees(value := cast(EqualTo, asked).value, kind):
+    if operator is None or not _agrees(value := _stored(cast(EqualTo, asked).value, kind), kind):
         return None
     return Condition(column, f"{sql} {operator} ?", (value,))
 
 
+def _stored(value: object, kind: DataType) -> object:
+    """A timestamp as the database has it; one between two milliseconds stays what it is, and so with Spark."""
+    if not isinstance(kind, TimestampType) or not isinstance(value, datetime) or value.microsecond % 1000:
+        return value
+    at = value if value.tzinfo else value.replace(tzinfo=UTC)
+    return (at - _BEGIN) // timedelta(milliseconds=1)
+
+
 def _agrees(value: object, kind: DataType) -> bool:
     """Whether *value* is a literal of the column's own type, so that no conversion changes the comparison."""
-    if isinstance(kind, LongType):
+    if isinstance(kind, LongType | TimestampType):
         return type(value) is int and -(2**63) <= value < 2**63
     if isinstance(kind, DoubleType):
         return type(value) is float and not math.isnan(value)  # Spark's NaN equals itself; SQLite binds it as NULL

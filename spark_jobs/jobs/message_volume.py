@@ -52,10 +52,10 @@ def message_volume(messages: DataFrame, tz: str = "UTC") -> DataFrame:
     """One row per (day, channel): day date, channel string, received long, completed long, dead long.
 
     Args:
-        messages: channel, status, created_at (ms UTC).
+        messages: channel, status, created_at (timestamp).
         tz: the IANA zone whose days are meant.
     """
-    day = F.to_date(F.from_utc_timestamp(F.timestamp_millis("created_at"), tz))
+    day = F.to_date(F.from_utc_timestamp("created_at", tz))
     return messages.groupBy(day.alias("day"), "channel").agg(
         F.count("*").alias("received"),
         F.count_if(F.col("status") == "completed").alias("completed"),

@@ -1,4 +1,5 @@
 import math
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,8 @@ from spark_jobs.datasource import (
 
 pytestmark = pytest.mark.spark
 
+BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
+
 SAMPLES = """
     CREATE TABLE samples (
         id INTEGER PRIMARY KEY, n INTEGER, r REAL, t TEXT, b BLOB, "select ""x"" naïve" TEXT NOT NULL DEFAULT '',
@@ -42,6 +45,8 @@ SAMPLES = """
     CREATE TABLE sparse (id INTEGER PRIMARY KEY, t TEXT) STRICT;
     CREATE TABLE loose (id INTEGER PRIMARY KEY, t TEXT);
     CREATE TABLE anything (id INTEGER PRIMARY KEY, v ANY) STRICT;
+    CREATE TABLE instants (id INTEGER PRIMARY KEY, seen_at INTEGER, until INTEGER, told_at TEXT) STRICT;
+    INSERT INTO instants VALUES (1, NULL, NULL, 'noon'), (2, 1774526400123, -1, ''), (3, 0, 253402300799999, NULL);
     INSERT INTO late VALUES ('a', 'b', 3), (NULL, NULL, NULL);
     INSERT INTO shadow VALUES ('zero', 0), ('one', 1);
     INSERT INTO "odd ""table"" 🙂" VALUES ('x', 1), ('y', 2);
@@ -94,9 +99,13 @@ def reader_of(replica, table, *filters, columns=None, partitions=None):
 
 
 def rows_read(reader):
-    return [
-        tuple(row.values()) for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()
-    ]
+    """As the database has them: instants as milliseconds."""
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    return [tuple(map(as_stored, row.values())) for batch in batches for row in batch.to_pylist()]
+
+
+def as_stored(value):
+    return (value - BEGIN) // timedelta(milliseconds=1) if isinstance(value, datetime) else value
 
 
 def tables_of(primary):
@@ -117,7 +126,7 @@ def test_every_table_reads_as_sqlite_reads_it(replica, filled):
 
 @pytest.mark.parametrize("name", ["messages", "responses", "agents", "meta", "samples", 'odd "table" 🙂'])
 def test_spark_sees_what_the_reader_reads(replica, name):
-    through_spark = [tuple(row.values()) for row in replica.table(name).toArrow().to_pylist()]
+    through_spark = [tuple(map(as_stored, row.values())) for row in replica.table(name).toArrow().to_pylist()]
     assert sorted(through_spark, key=repr) == sorted(rows_read(reader_of(replica, name)[0]), key=repr)
 
 
@@ -129,6 +138,30 @@ def test_the_schema_is_what_the_tables_declare(replica):
     }  # fmt: skip
     assert [name for name, field in fields.items() if not field.nullable] == ["id", 'select "x" naïve']
     assert [field.nullable for field in replica.table('odd "table" 🙂').schema] == [False, False]
+
+
+def test_instants_are_timestamps_and_filters_on_them_are_pushed(replica):
+    table = replica.table("instants")
+    assert [field.dataType.simpleString() for field in table.schema] == ["bigint", "timestamp", "timestamp", "string"]
+    seen = table.select(F.date_format("seen_at", "yyyy-MM-dd HH:mm:ss.SSS").alias("at")).collect()
+    assert [row["at"] for row in seen] == [None, "2026-03-26 12:00:00.123", "1970-01-01 00:00:00.000"]
+    noon = datetime(2026, 3, 26, 12, tzinfo=UTC)
+    reader, back = reader_of(replica, "instants", GreaterThan(("seen_at",), noon), columns="id")
+    assert (back, rows_read(reader)) == ([], [(2,)])
+    assert table.filter(F.col("seen_at") > F.lit("2026-03-26T12:00:00Z").cast("timestamp")).count() == 1
+
+
+def test_an_instant_between_two_milliseconds_is_compared_by_spark(replica):
+    asked = GreaterThan(("seen_at",), datetime(2026, 3, 26, 12, 0, 0, 122_999, tzinfo=UTC))
+    assert reader_of(replica, "instants", asked)[1] == [asked]
+
+
+def test_instants_can_be_read_as_they_are_stored(spark, replica, filled):
+    options = {"replica": filled.url, "table": "instants", "instants": "millis", "cache_dir": replica.cache_dir}
+    table = spark.read.format("litestream").options(**options).load()
+    assert [tuple(row) for row in table.select("seen_at", "until").collect()] == filled.execute(
+        "SELECT seen_at, until FROM instants"
+    )
 
 
 def test_columns_are_read_in_the_order_they_are_named(replica):

@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from pyspark.sql import functions as F
 
 from spark_jobs.jobs import message_volume as job
 
@@ -52,7 +53,8 @@ def test_messages_are_counted_by_day_and_channel(spark, tz, day):
         ("telegram", "pending", evening + 1),
         ("discord", "completed", evening),
     ]
-    messages = spark.createDataFrame(rows, "channel string, status string, created_at long")
+    stored = spark.createDataFrame(rows, "channel string, status string, created_at long")
+    messages = stored.withColumn("created_at", F.timestamp_millis("created_at"))
     found = sorted(map(tuple, job.message_volume(messages, tz).select(job.SCHEMA.fieldNames()).collect()))
     assert found == [(day, "discord", 1, 1, 0), (day, "telegram", 3, 1, 1)]
 
