@@ -10,7 +10,7 @@ MOST_FILES = 24
 # Tests that mirror no folder: whole systems, recorded webhooks, and the functions that the runner's tests serve.
 OWN_FOLDERS = {
     "agents", "benchmarks", "benchmarks/agents", "e2e", "e2e/crash", "events", "events/discord", "events/telegram",
-    "functions/ingest", "infra/samples",
+    "functions/deliver", "functions/ingest", "infra/samples",
 }  # fmt: skip
 
 

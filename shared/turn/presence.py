@@ -46,14 +46,14 @@ class ShowsTurns(Protocol):
 
 
 @dataclass(slots=True)
-class Spoken:
+class SaidSoFar:
     """What the agent has said so far in its turn, as people would read it; *changed* is set with every change."""
 
     text: str
     changed: asyncio.Event
 
     @classmethod
-    def nothing(cls) -> "Spoken":
+    def nothing(cls) -> "SaidSoFar":
         """At the beginning of a turn."""
         return cls("", asyncio.Event())
 
@@ -85,9 +85,9 @@ class Presence:
         self._now_ms = now_ms
 
     @contextlib.asynccontextmanager
-    async def shown(self, claim: Claim) -> AsyncIterator[Spoken]:
+    async def shown(self, claim: Claim) -> AsyncIterator[SaidSoFar]:
         """Show the turn until the end of the block; what it yields is told what the agent has said."""
-        said = Spoken.nothing()
+        said = SaidSoFar.nothing()
         stage = self._stage(claim)
         tasks = [] if stage is None else [asyncio.create_task(work) for work in self._works(stage, claim, said)]
         try:
@@ -109,7 +109,7 @@ class Presence:
         channel = self._accounts.look(self._service.reader).get(person.channel)
         return None if channel is None else Stage(channel, traits, person, _outgoing(person))
 
-    def _works(self, stage: Stage, claim: Claim, said: Spoken) -> Iterator[Coroutine[None, None, None]]:
+    def _works(self, stage: Stage, claim: Claim, said: SaidSoFar) -> Iterator[Coroutine[None, None, None]]:
         if stage.traits.typing_every_ms is not None:
             yield self._type(stage, stage.traits.typing_every_ms / 1000)
         agent = agents.get(self._service.reader, claim.agent)
@@ -126,7 +126,7 @@ class Presence:
                 return
             await asyncio.sleep(max(every_s, wait_s))
 
-    async def _draft(self, stage: Stage, claim: Claim, said: Spoken, every_s: float) -> None:
+    async def _draft(self, stage: Stage, claim: Claim, said: SaidSoFar, every_s: float) -> None:
         """Show what the agent has said until cancelled; the first failure ends the drafts of this turn."""
         await asyncio.sleep(FIRST_AFTER_S)
         draft_id = await self._begin(stage, claim)

@@ -24,7 +24,7 @@ from shared.tools.toolbox import Caller, SessionToolbox
 from shared.turn import auto_provider
 from shared.turn.agent_run import Outcome, run_agent
 from shared.turn.inbox import Fetch, no_channel
-from shared.turn.presence import Presence, Spoken
+from shared.turn.presence import Presence, SaidSoFar
 from shared.turn.settlement import Settlement
 
 log = logs.get()
@@ -120,8 +120,8 @@ class TurnRunner:
         finally:
             tools.close()
 
-    def _shown(self, claim: Claim) -> AbstractAsyncContextManager[Spoken]:
-        return contextlib.nullcontext(Spoken.nothing()) if self._presence is None else self._presence.shown(claim)
+    def _shown(self, claim: Claim) -> AbstractAsyncContextManager[SaidSoFar]:
+        return contextlib.nullcontext(SaidSoFar.nothing()) if self._presence is None else self._presence.shown(claim)
 
     async def _answered(self, claim: Claim) -> Mapping[int, Question]:
         """The questions that texts of the turn answer, by the row of the message; their rows say so now."""
