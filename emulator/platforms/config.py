@@ -50,8 +50,9 @@ class PlatformsConfig:
         answer_timeout_ms: Telegram's limit for the answer to an update.
         deadline_ms: Discord's limit for the first answer to an interaction.
         token_life_ms: the life of an interaction's token.
-        telegram_rate_limit: of sends to one chat; None switches it off.
-        discord_rate_limit: of requests on one route of one channel; None switches it off.
+        limits: flood control and rate limits are on, as the real ones always are.
+        telegram_rate_limit: of sends to one chat, in place of Telegram's own.
+        discord_rate_limit: of requests on one route of one channel, in place of Discord's own.
         group_privacy: Telegram's privacy mode. The real default is on. It is off here, because a bot that is to hear
             mentions needs that setting at @BotFather in any case.
         heartbeat_ms: the interval of the Gateway's heartbeats.
@@ -66,6 +67,7 @@ class PlatformsConfig:
     answer_timeout_ms: int = 60_000
     deadline_ms: int = 3_000
     token_life_ms: int = 900_000
+    limits: bool = True
     telegram_rate_limit: RateLimit | None = None
     discord_rate_limit: RateLimit | None = None
     group_privacy: bool = False

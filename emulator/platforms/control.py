@@ -22,6 +22,7 @@ Only on Telegram, where a new number also creates a person::
     POST /chats/{chat}/messages/{message}/react   {person, emoji}
     POST /chats/{chat}/migrate                       a group becomes a supergroup
     POST /chats/{chat}/topics/{thread}/close        nobody but admins can write there; the bot is none
+    POST /users/{person}/bots         {name, username}   a bot that the person lets this bot manage
     POST /updates, /updates/{update}/redeliver       deliver any update; deliver one again
     GET  /webhook                                    the webhook, and the state of every update
 
@@ -92,6 +93,7 @@ class ControlApi:
             web.post(either + "/chats/{chat}/block", self._block),
             web.post(either + "/chats/{chat}/messages/{message}/press", self._press),
             web.post(telegram + "/users/{person}/message", self._say),
+            web.post(telegram + "/users/{person}/bots", self._give_bot),
             web.post(telegram + "/updates", self._inject),
             web.post(telegram + "/updates/{update}/redeliver", self._redeliver),
             web.get(telegram + "/webhook", self._webhook),
@@ -180,6 +182,12 @@ class ControlApi:
             reply_to=optional(body, "reply_to"),
         )
         return web.json_response(done, status=201)
+
+    async def _give_bot(self, request: web.Request) -> web.Response:
+        """A person confirms a new bot that this bot manages."""
+        body, person = await read_json(request), request.match_info["person"]
+        made = self._telegram.managed.create(person, text(body, "name"), text(body, "username"))
+        return web.json_response(made, status=201)
 
     async def _edit(self, request: web.Request) -> web.Response:
         body = await read_json(request)

@@ -30,3 +30,9 @@ class RateWindow:
         if not is_over:
             recent.append(now_ms)
         return RateStatus(is_over, limit.count - len(recent), recent[0] + limit.per_ms - now_ms)
+
+    def wait_ms(self, key: str, limit: RateLimit, count: int, *, now_ms: int) -> int:
+        """The ms until *count* more events of *key* fit; 0: they fit now. Counts nothing."""
+        recent = [at_ms for at_ms in self._at_ms[key] if at_ms > now_ms - limit.per_ms]
+        too_many = len(recent) + min(count, limit.count) - limit.count
+        return recent[too_many - 1] + limit.per_ms - now_ms if too_many > 0 else 0

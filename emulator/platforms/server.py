@@ -11,7 +11,6 @@ from emulator.platforms.chat_page import ChatPage
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.control import ControlApi, plain_errors
 from emulator.platforms.discord.api import FakeDiscord
-from emulator.platforms.discord.calls import MAX_BODY_BYTES
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.people import DiscordPeople
 from emulator.platforms.discord.uses import DiscordUses
@@ -20,6 +19,7 @@ from emulator.platforms.page_actions import PageActions
 from emulator.platforms.page_data import PageData
 from emulator.platforms.store import PlatformStore
 from emulator.platforms.telegram.api import FakeTelegram
+from emulator.platforms.telegram.calls import MAX_FORM_BYTES
 from emulator.platforms.telegram.chat_actions import TelegramChatActions
 from emulator.platforms.telegram.people import TelegramPeople
 from shared.core.errors import ConfigInvalid
@@ -99,7 +99,7 @@ class Platforms:
             DiscordUses(self._store, self._discord, self._interactions, self._discord_people),
         )
         page = ChatPage(self._store, self._bus, page_data, actions)
-        app = web.Application(middlewares=[plain_errors], client_max_size=MAX_BODY_BYTES)
+        app = web.Application(middlewares=[plain_errors], client_max_size=MAX_FORM_BYTES)
         for part in (self._telegram, self._discord, self._interactions, control, page):
             app.add_routes(part.routes())
         # No access log: Telegram's paths contain the token.

@@ -17,10 +17,26 @@ from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.faults import Fault, Faults, hang_up
 from emulator.platforms.initial_people import TelegramBot
 from emulator.platforms.store import PlatformStore
-from emulator.platforms.telegram.calls import ApiMethod, Params, TelegramError, error_envelope, read_params, respond
+from emulator.platforms.telegram import schema
+from emulator.platforms.telegram.calls import (
+    ApiMethod,
+    MethodResult,
+    Params,
+    TelegramError,
+    error_envelope,
+    read_params,
+    respond,
+)
+from emulator.platforms.telegram.chats import TelegramChats
+from emulator.platforms.telegram.drafts import TelegramDrafts
+from emulator.platforms.telegram.files import TelegramFiles
+from emulator.platforms.telegram.flood import FloodControl
+from emulator.platforms.telegram.managed import ManagedBots
+from emulator.platforms.telegram.media_messages import TelegramMediaMessages
 from emulator.platforms.telegram.messages import TelegramMessages
 from emulator.platforms.telegram.objects import TelegramObjects
-from emulator.platforms.telegram.setup import TelegramSetup
+from emulator.platforms.telegram.places import TelegramPlaces
+from emulator.platforms.telegram.setup import BOT_RIGHTS, TelegramSetup
 from emulator.platforms.telegram.updates import UpdateDelivery
 from shared.core import logs
 
@@ -31,15 +47,34 @@ class FakeTelegram:
     def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus, bot: TelegramBot) -> None:
         self._store, self._bus, self._bot, self._clock = store, bus, bot, config.clock
         self.faults = Faults()
-        self.objects = TelegramObjects(store, bot)
+        self.files = TelegramFiles(store, bot)
+        self.objects = TelegramObjects(store, bot, self.files)
         self.updates = UpdateDelivery(config, store, bus, self._from_webhook)
-        setup = TelegramSetup(config, store, self.objects, self.updates)
-        messages = TelegramMessages(config, store, bus, bot, self.objects, self.updates.queue)
-        methods = (*setup.methods(), *messages.methods())
+        places = TelegramPlaces(store, FloodControl(config))
+        self.managed = ManagedBots(store, self.objects, self.updates)
+        parts = (
+            TelegramSetup(config, store, self.objects, self.updates),
+            TelegramMessages(config, store, bus, bot, self.objects, self.updates.queue, places),
+            TelegramMediaMessages(self._clock, store, bus, bot, self.objects, self.files, places),
+            TelegramChats(store, bus, self.objects, places),
+            TelegramDrafts(bus, places),
+            self.managed,
+            self.files,
+        )
+        methods = [method for part in parts for method in part.methods()]
         self._methods: dict[str, ApiMethod] = {method.name.lower(): method for method in methods}
 
     def routes(self) -> list[web.AbstractRouteDef]:
-        return [web.route("*", "/telegram/bot{token}/{method}", self.handle)]
+        return [
+            web.route("*", "/telegram/bot{token}/{method}", self.handle),
+            web.get("/telegram/file/bot{token}/{path:.+}", self._download),
+        ]
+
+    async def _download(self, request: web.Request) -> web.StreamResponse:
+        """A file at the ``file_path`` of getFile."""
+        if request.match_info["token"] != self._bot.token:
+            return respond(TelegramError(401, "Unauthorized").envelope())
+        return self.files.serve(request.match_info["path"]) or respond(TelegramError(404, "Not Found").envelope())
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """One call of the API: check the token, apply a fault, run the method, answer with the envelope."""
@@ -47,7 +82,7 @@ class FakeTelegram:
         if not re.fullmatch(r"\d{1,16}:[A-Za-z0-9_-]{1,80}", token):
             return respond(TelegramError(404, "Not Found").envelope())
         if token != self._bot.token:
-            return respond(TelegramError(401, "Unauthorized").envelope())
+            return respond(self._as_managed(token, name))
         try:
             params = await read_params(request)
         except TelegramError as refusal:
@@ -63,6 +98,15 @@ class FakeTelegram:
         envelope = await self.call(name, params, fault=fault)
         return hang_up(request) if fault is not None and fault.kind == "accept_then_drop" else respond(envelope)
 
+    def _as_managed(self, token: str, name: str) -> dict[str, Any]:
+        """A managed bot has no chats on this fake: its token only tells what bot it is."""
+        user = self.managed.by_token(token)
+        if user is None:
+            return TelegramError(401, "Unauthorized").envelope()
+        if name.lower() != "getme":
+            return TelegramError(400, "Bad Request: a managed bot of the fake Telegram answers getMe alone").envelope()
+        return MethodResult({**user, **BOT_RIGHTS}).envelope()
+
     async def call(self, name: str, params: Params, *, fault: Fault | None = None) -> dict[str, Any]:
         """Run one method and log it; returns the envelope that Telegram would answer with."""
         started = time.perf_counter()
@@ -71,8 +115,10 @@ class FakeTelegram:
             if method is None:
                 logs.get().warning("telegram.method_unknown", method=name[:64])
                 raise TelegramError(404, "Not Found: method not found")
-            for key in sorted(set(params) - set(method.known.split())):
+            for key in schema.unknown(name, params):
                 logs.get().warning("telegram.parameter_unknown", method=method.name, parameter=key[:64])
+            if (problem := schema.problem_of_call(name, params)) is not None:
+                raise TelegramError(400, f"Bad Request: {problem}")
             envelope = (await method.run(params)).envelope()
         except TelegramError as refusal:
             envelope = refusal.envelope()

@@ -13,6 +13,7 @@ from aiohttp import web
 from emulator.platforms.faults import Fault
 
 MAX_BODY_BYTES = 1 << 20
+MAX_FORM_BYTES = 52 << 20  # a file of 50 MiB, and its other parts
 
 Params = Mapping[str, Any]
 
@@ -43,11 +44,32 @@ class MethodResult:
 
 @dataclass(frozen=True, slots=True)
 class ApiMethod:
-    """One method of the API: its documented name, its function, and its known parameters, separated by blanks."""
+    """One method of the API: its documented name, and its function."""
 
     name: str
     run: Callable[[Params], Awaitable[MethodResult]]
-    known: str
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedFile:
+    """A file in a multipart body; *mime* is what its part says."""
+
+    name: str
+    mime: str
+    data: bytes
+
+
+class UploadedParams(dict[str, Any]):
+    """The parameters of a multipart call, with its files by the names of their parts."""
+
+    def __init__(self, fields: Params, uploads: Mapping[str, UploadedFile]) -> None:
+        super().__init__(fields)
+        self.uploads = uploads
+
+
+def uploads_of(params: Params) -> Mapping[str, UploadedFile]:
+    """The files of a call."""
+    return params.uploads if isinstance(params, UploadedParams) else {}
 
 
 def integer(value: Any, default: int) -> int:
@@ -101,20 +123,13 @@ def keyboard(params: Params) -> list[Any] | None:
 async def read_params(request: web.Request) -> dict[str, Any]:
     """The parameters of a call, from the query string and a JSON, form or multipart body."""
     params: dict[str, Any] = dict(request.query)
-    if (request.content_length or 0) > MAX_BODY_BYTES:
+    limit = MAX_FORM_BYTES if request.content_type == "multipart/form-data" else MAX_BODY_BYTES
+    if (request.content_length or 0) > limit:
         raise TelegramError(413, "Request Entity Too Large")
     if request.method == "POST" and request.body_exists:
+        read = _read_json if request.content_type == "application/json" else _read_form
         try:
-            if request.content_type == "application/json":
-                raw = await request.read()
-                if len(raw) > MAX_BODY_BYTES:
-                    raise TelegramError(413, "Request Entity Too Large")
-                body = json.loads(raw or b"{}")
-                if not isinstance(body, dict):
-                    raise ValueError("not an object")
-                params.update(body)
-            else:
-                params.update({key: _plain(value) for key, value in (await request.post()).items()})
+            params = await read(request, params)
         except web.HTTPRequestEntityTooLarge:
             raise TelegramError(413, "Request Entity Too Large") from None
         except (ValueError, RecursionError):
@@ -126,11 +141,26 @@ async def read_params(request: web.Request) -> dict[str, Any]:
     return params
 
 
-def _plain(value: object) -> str:
-    """A form field as text; of a file only the name."""
-    if isinstance(value, str | bytes | bytearray):
-        return value if isinstance(value, str) else value.decode()
-    return f"attach://{getattr(value, 'filename', '')}"
+async def _read_json(request: web.Request, params: dict[str, Any]) -> dict[str, Any]:
+    raw = await request.read()
+    if len(raw) > MAX_BODY_BYTES:
+        raise TelegramError(413, "Request Entity Too Large")
+    body = json.loads(raw or b"{}")
+    if not isinstance(body, dict):
+        raise ValueError("not an object")
+    return {**params, **body}
+
+
+async def _read_form(request: web.Request, params: dict[str, Any]) -> dict[str, Any]:
+    """A file part is a parameter too: ``attach://`` and its name."""
+    uploads: dict[str, UploadedFile] = {}
+    for key, value in (await request.post()).items():
+        if isinstance(value, web.FileField):
+            uploads[key] = UploadedFile(value.filename, value.content_type, value.file.read())
+            params.setdefault(key, f"attach://{key}")
+        else:
+            params[key] = value if isinstance(value, str) else bytes(value).decode()
+    return UploadedParams(params, uploads) if uploads else params
 
 
 def error_envelope(fault: Fault) -> dict[str, Any]:

@@ -5,16 +5,17 @@ Source: https://core.telegram.org/bots/api#available-types
 
 from typing import Any
 
+from emulator.platforms import files
 from emulator.platforms.initial_people import BOT_NAME, BOT_USERNAME, TelegramBot
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
-from emulator.platforms.telegram import media
+from emulator.platforms.telegram.files import TelegramFiles
 
 
 class TelegramObjects:
     """Writes objects from rows."""
 
-    def __init__(self, store: PlatformStore, bot: TelegramBot) -> None:
-        self._store, self._bot = store, bot
+    def __init__(self, store: PlatformStore, bot: TelegramBot, kept: TelegramFiles) -> None:
+        self._store, self._bot, self._files = store, bot, kept
 
     @property
     def me(self) -> dict[str, Any]:
@@ -55,15 +56,20 @@ class TelegramObjects:
                 wired["reply_to_message"] = self.message(chat, replied, with_reply=False)
         if message.edited_ms is not None:
             wired["edit_date"] = message.edited_ms // 1000
-        files = message.detail.get("files", ())
-        for shown in files:
-            wired.update(media.wired(shown))
-        if "media_group_id" in message.detail:
-            wired["media_group_id"] = message.detail["media_group_id"]
-        if message.text or not files:
-            wired["caption" if files else "text"] = message.text
-        if message.detail.get("entities"):
-            wired["caption_entities" if files else "entities"] = message.detail["entities"]
+        wired.update(self._content(message))
         if message.detail.get("keyboard"):
             wired["reply_markup"] = {"inline_keyboard": message.detail["keyboard"]}
         return wired
+
+    def _content(self, message: FakeMessage) -> dict[str, Any]:
+        """The text with its entities, or the files with their caption."""
+        entities = message.detail.get("entities")
+        shown = files.of(message.detail)
+        if not shown:
+            return {"text": message.text, **({"entities": entities} if entities else {})}
+        wired: dict[str, Any] = self._files.wired(shown[0])
+        if "media_group_id" in message.detail:
+            wired["media_group_id"] = message.detail["media_group_id"]
+        if message.text:
+            wired["caption"] = message.text
+        return {**wired, **({"caption_entities": entities} if entities else {})}

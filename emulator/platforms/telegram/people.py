@@ -15,9 +15,9 @@ from emulator.platforms.errors import ActionRefused
 from emulator.platforms.initial_people import BOT_USERNAME
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 from emulator.platforms.telegram.markup import find, utf16_length
-from emulator.platforms.telegram.messages import MAX_TEXT
 from emulator.platforms.telegram.objects import TelegramObjects
 from emulator.platforms.telegram.queue import KINDS
+from emulator.platforms.telegram.texts import MAX_TEXT
 from emulator.platforms.telegram.updates import UpdateDelivery
 
 MAX_CAPTION = 1024

@@ -194,18 +194,23 @@ class UpdateQueue:
         self._publish(head.update_id)
 
     def take(self, *, offset: int | None, limit: int) -> list[dict[str, Any]]:
-        """The result of getUpdates; updates before *offset* count as delivered."""
+        """The result of getUpdates; updates before *offset* count as delivered. -3 forgets all but the last three."""
         conn, now_ms = self._store.conn, self._clock.now_ms()
+        if offset is not None and offset < 0:
+            rows = conn.execute(
+                "SELECT update_id FROM updates WHERE state = 'pending' ORDER BY update_id DESC LIMIT ?", (-offset,)
+            ).fetchall()
+            offset = min((int(str(update_id)) for (update_id,) in rows), default=None)
         if offset is not None and offset > 0:
             conn.execute(
                 "UPDATE updates SET state = 'delivered', settled_ms = ? WHERE state = 'pending' AND update_id < ?",
                 (now_ms, offset),
             )
-        rows: list[tuple[Any, ...]] = conn.execute(
+        bodies: list[tuple[Any, ...]] = conn.execute(
             "SELECT body FROM updates WHERE state = 'pending' AND expires_ms >= ? ORDER BY update_id LIMIT ?",
             (now_ms, limit),
         ).fetchall()
-        return [json.loads(body) for (body,) in rows]
+        return [json.loads(body) for (body,) in bodies]
 
     def pending(self) -> int:
         row = self._store.conn.execute("SELECT count(*) FROM updates WHERE state = 'pending'").fetchone()

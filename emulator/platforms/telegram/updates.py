@@ -77,6 +77,7 @@ class UpdateDelivery:
         self._replies: set[asyncio.Task[None]] = set()
         self._connections = asyncio.Semaphore(40)
         self._gone_since_ms: int | None = None
+        self._news = asyncio.Event()
         kept = store.get("telegram.webhook")
         self.webhook = _read_webhook(kept) if kept else WebhookSettings()
 
@@ -135,6 +136,12 @@ class UpdateDelivery:
         self._start_worker(
             self.queue.add(update_id, kind, update, chat=chat, person=person, message=message, now_ms=now_ms)
         )
+        self._news.set()
+
+    async def news(self) -> None:
+        """Return when the next update is queued."""
+        self._news.clear()
+        await self._news.wait()
 
     def redeliver(self, update_id: int) -> bool:
         """Deliver a settled update again, as if its 2xx had been lost; False if there is none."""

@@ -15,6 +15,7 @@ from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
 
 from emulator.platforms import Platforms, PlatformsConfig
+from emulator.platforms.telegram import schema as telegram_schema
 
 NOW = 1_795_168_000_000
 ANA, BEN, GROUP = "5000000001", "5000000002", "-4001002003"
@@ -121,6 +122,7 @@ class World:
         self.clock, self.endpoint = clock, Endpoint()
         self._state, self._options = state, options
         self._runner: web.AppRunner | None = None
+        self.injected = False
         self.session: aiohttp.ClientSession = None
         self.platforms: Platforms = None
         self.config: PlatformsConfig = None
@@ -151,8 +153,20 @@ class World:
         self.endpoint.app_key = self.env["DISCORD_PUBLIC_KEY"]
 
     async def restart(self, **changes: Any) -> None:
+        await self.check_schemas()
         await self.platforms.stop()
         await self.start(**changes)
+
+    async def check_schemas(self) -> None:
+        """Whatever the fakes answered and sent has the form that the platforms describe."""
+        for call in (await self.see("/control/telegram/calls"))["calls"]:
+            if call["answer"].get("ok"):
+                problem = telegram_schema.problem_of_result(call["method"], call["answer"]["result"])
+                assert problem is None, (call["method"], problem, call["answer"])
+        updates = [got.body for got in self.endpoint.got if "update_id" in got.body and not self.injected]
+        for update in updates:
+            problem = telegram_schema.problem_of("Update", update)
+            assert problem is None, (problem, update)
 
     async def close(self) -> None:
         await self.platforms.stop()
@@ -181,6 +195,7 @@ class World:
 
     async def do(self, path: str, body: Any = None) -> dict[str, Any]:
         """POST to the control API or the chat page."""
+        self.injected = self.injected or path.endswith("/updates")  # a recorded one may be from another time
         async with self.session.post(self.platforms.url + path, json=body if body is not None else {}) as response:
             answer = await response.json()
             assert response.status in (200, 201), answer
@@ -253,6 +268,7 @@ def play(tmp_path):
             try:
                 async with asyncio.timeout(90):
                     await scenario(world)
+                    await world.check_schemas()
             finally:
                 await world.close()
 
