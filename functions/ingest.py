@@ -155,7 +155,7 @@ class Ingest(FunctionService):
             return []
 
     def _functions_to_kick(self, routed: list[Routed]) -> Iterator[str]:
-        if any(each.stored or each.gathered or each.cancelled for each in routed):
+        if any(each.stored or each.gathered or each.changed for each in routed):
             yield "dispatch"
         if any(each.said for each in routed):
             yield "deliver"
@@ -200,6 +200,7 @@ def _facts(routed: list[Routed]) -> dict[str, Any]:
         "dropped": [each.dropped for each in routed if each.dropped],
         "held": sum(each.held for each in routed),
         "duplicates": sum(each.duplicates for each in routed),
+        "changed": sum(each.changed for each in routed),
         "gathered": sum(each.gathered for each in routed),
     }
     return {"stored": sum(each.stored for each in routed), **{name: fact for name, fact in facts.items() if fact}}

@@ -35,7 +35,12 @@ class NamedFile:
 
 @dataclass(frozen=True, slots=True)
 class TurnMessage:
-    """One message of the batch as an agent may see it, without routing fields. *from_agent*: the agent that sent it."""
+    """One message of the batch as an agent may see it, without routing fields.
+
+    Attributes:
+        from_agent: the agent that sent it, or None.
+        about: what the message does to an earlier one: ``edits``, ``deletes`` or ``reacts_to``, and that one's id.
+    """
 
     message_id: str
     kind: str
@@ -46,6 +51,7 @@ class TurnMessage:
     is_context: bool
     from_agent: str | None = None
     files: tuple[NamedFile, ...] = ()
+    about: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

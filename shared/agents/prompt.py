@@ -20,7 +20,8 @@ _ELEMENTS = {"task": "task", "webhook": "webhook", "system": "system_response"}
 def build(messages: Iterable[TurnMessage], *, timezone: str) -> str:
     """The prompt: a ``<context>`` line, then one element for each message, in order of time.
 
-    Ids, senders and times are attributes. Platform, chat and session never appear.
+    Ids, senders and times are attributes, and what a message does to an earlier one: ``edits``, ``deletes``,
+    ``reacts_to``. Platform, chat and session never appear.
     """
     zone = ZoneInfo(timezone)
     lines = [f"<context timezone={quoteattr(timezone)}/>"]
@@ -36,6 +37,7 @@ def _element(message: TurnMessage, zone: ZoneInfo) -> str:
         "from": message.from_agent,
         "time": datetime.fromtimestamp(message.at_ms / 1000, zone).isoformat(timespec="seconds"),
         "reply_to": message.reply_to,
+        **({message.about[0]: message.about[1]} if message.about else {}),
     }
     attributes = "".join(f" {key}={quoteattr(value)}" for key, value in facts.items() if value)
     files = "".join(map(_attachment, message.files))
@@ -101,11 +103,12 @@ def _earlier(said: EarlierMessage, zone: ZoneInfo) -> str:
 # -- the way back -----------------------------------------------------------------------------------------------------
 
 _NAMES = "message|task|webhook|system_response"
+_ABOUT = "edits|deletes|reacts_to"
 _VALUE = r"""(?:"[^"<>\n]*"|'[^'<>\n]*')"""
 # Our tag in our form: these attributes in this order, and an instant with an offset.
 _TAG = (
     rf"<(?P<name>{_NAMES}) id=(?P<id>{_VALUE})(?: sender={_VALUE})?(?: from={_VALUE})?"
-    rf' time="\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d"(?: reply_to={_VALUE})?>'
+    rf' time="\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d"(?: reply_to={_VALUE})?(?: (?:{_ABOUT})={_VALUE})?>'
 )
 # A body ends at its closing tag; at another element, or the end of the text, where the closing tag is cut off.
 _WRAPPED = re.compile(rf"{_TAG}(?P<body>(?:(?!</?(?P=name)\b).)*)(?P<closing></(?P=name)>)?", re.DOTALL)

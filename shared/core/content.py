@@ -6,7 +6,7 @@ releases hold the same keys, so a key never gets another name or another meaning
 
 import json
 from collections.abc import Mapping
-from typing import Any, Required
+from typing import Any, Literal, Required
 
 from typing_extensions import TypedDict
 
@@ -45,6 +45,10 @@ class MessagePiece(TypedDict):
     files: int
 
 
+AboutMessage = TypedDict("AboutMessage", {"message_id": str, "as": Literal["edits", "deletes", "reacts_to"]})
+"""What a message does to another one, by its ``message_id``."""
+
+
 class MessageContent(TypedDict, total=False):
     """``messages.content``.
 
@@ -58,8 +62,7 @@ class MessageContent(TypedDict, total=False):
             writes it too, with the text alone.
         edited: the person edited the message. For readers of the rows.
         pieces: of an album, in their order: so that an edit of one replaces its words.
-        edits: the ``message_id`` of the message that this one changes, or is about: an edit, a deletion or a reaction.
-            The prompt shows it.
+        about: the message that this one edits, deletes or reacts to. The prompt shows it.
         is_group: the chat is a group, so ``queue.replies`` quotes this message in the reply.
 
     Between agents; ``queue.mailbox`` writes and reads these keys:
@@ -91,7 +94,7 @@ class MessageContent(TypedDict, total=False):
     reply_to: QuotedMessage
     edited: bool
     pieces: list[MessagePiece]
-    edits: str
+    about: AboutMessage
     is_group: bool
     hops: int
     origin: str

@@ -13,7 +13,7 @@ from shared.db.engine import meta
 from shared.db.engine.connection import savepoint
 from shared.db.queue import event_keys
 from shared.db.roster import chats
-from shared.inbound import answers, decisions, pairing
+from shared.inbound import answers, decisions, deletions, edits, pairing
 from shared.queue import drafts
 from shared.routing import albums, commands, router
 from shared.routing.apply import Routed, apply
@@ -34,6 +34,10 @@ def handle(conn: apsw.Connection, channel: str, event: Event, policy: AccessPoli
     match event.kind:
         case "callback":
             routed = _handle_press(conn, channel, event, policy, now_ms=now_ms)
+        case "edit":
+            routed = edits.handle(conn, channel, event, policy, now_ms=now_ms)
+        case "delete":
+            routed = deletions.handle(conn, channel, event, policy, now_ms=now_ms)
         case "membership":
             routed = _handle_membership(conn, channel, event, now_ms=now_ms)
         case "migrate":
@@ -124,7 +128,7 @@ def _handle_stop(conn: apsw.Connection, channel: str, event: Event, *, now_ms: i
     """The stop button of a draft; None where no turn of that chat shows this draft (any more)."""
     draft_id = event.context.get("draft_id")
     cancelled = drafts.stop(conn, channel, event.platform_id or "", draft_id, now_ms=now_ms)
-    return Routed(cancelled=cancelled) if cancelled else None
+    return Routed(changed=cancelled) if cancelled else None
 
 
 def _handle_membership(conn: apsw.Connection, channel: str, event: Event, *, now_ms: int) -> Routed | None:

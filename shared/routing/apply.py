@@ -1,5 +1,6 @@
 """Applies the effects that routing, decisions and pairing decide on: the one place that writes because of an event."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -8,20 +9,21 @@ import apsw
 from shared.access import people, requests
 from shared.access.requests import AskResult
 from shared.channels.base import Event
-from shared.core import logs
-from shared.core.content import ResponseContent
-from shared.core.errors import PostroomError
+from shared.core import content, logs
+from shared.core.content import MessageContent, ResponseContent
+from shared.core.errors import PostroomError, WrongState
 from shared.core.policy import AccessPolicy
 from shared.db.access import rates
 from shared.db.engine.connection import savepoint
 from shared.db.queue import messages
 from shared.db.roster import chats, sticky_threads
 from shared.db.roster.chats import Chat
-from shared.queue import drops, notices, session_reset
+from shared.queue import cancellations, drops, notices, session_reset
 from shared.roster import wirings
 from shared.routing import rate_limits, recipients
 from shared.routing.effects import (
     ActivateChat,
+    CancelMessage,
     ClearSession,
     Drop,
     Effect,
@@ -31,6 +33,7 @@ from shared.routing.effects import (
     Once,
     RememberDirectChat,
     RenameChat,
+    ReplaceMessage,
     Say,
     StoreMessage,
     Wire,
@@ -55,7 +58,7 @@ class Routed(NamedTuple):
         dropped: why an agent was not given it, as the rows of ``dropped`` say; the first reason of several.
         said: a response was written, which ``deliver`` is to send.
         gathered: how many pieces of an album wait for the others.
-        cancelled: how many messages of people no turn has any more, which ``dispatch`` is to notice.
+        changed: how many messages that were stored before it replaced or cancelled.
     """
 
     stored: int = 0
@@ -64,7 +67,7 @@ class Routed(NamedTuple):
     dropped: str | None = None
     said: bool = False
     gathered: int = 0
-    cancelled: int = 0
+    changed: int = 0
 
     def after(self, other: "Routed") -> "Routed":
         """This outcome, with what *other* stored, held and said before it."""
@@ -101,8 +104,8 @@ def apply(
 class _Application:
     """The effects of one event, and its outcome so far."""
 
-    __slots__ = ("channel", "chat", "conn", "dropped", "duplicates", "event", "held", "is_new_wait", "now_ms", "policy",
-                 "said", "stored")  # fmt: skip
+    __slots__ = ("changed", "channel", "chat", "conn", "dropped", "duplicates", "event", "held", "is_new_wait",
+                 "now_ms", "policy", "said", "stored")  # fmt: skip
 
     def __init__(
         self, conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, chat: Chat | None, now_ms: int
@@ -114,6 +117,7 @@ class _Application:
         self.chat = chat
         self.now_ms = now_ms
         self.stored = 0
+        self.changed = 0
         self.duplicates = 0
         self.held = 0
         self.dropped: str | None = None
@@ -123,7 +127,7 @@ class _Application:
     def finish(self) -> Routed:
         if self.is_new_wait:
             self.say(Say(_WAITING))
-        return Routed(self.stored, self.duplicates, self.held, self.dropped, self.said)
+        return Routed(self.stored, self.duplicates, self.held, self.dropped, self.said, changed=self.changed)
 
     def apply(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -156,13 +160,38 @@ class _Application:
 
     def store_message(self, effect: StoreMessage) -> None:
         recipient = effect.recipient
-        new = recipients.message(self.conn, self.channel, effect.heard or self.event, recipient, now_ms=self.now_ms)
+        heard = effect.heard or self.event
+        new = recipients.message(self.conn, self.channel, heard, recipient, about=effect.about, now_ms=self.now_ms)
         if recipient.sticks:
             sticky_threads.add(self.conn, recipient.wiring.id, self.event.thread_id or "", self.now_ms)
         if messages.enqueue(self.conn, new, now_ms=self.now_ms) is not None:
             self.stored += 1
         else:
             self.duplicates += 1
+
+    def replace_message(self, effect: ReplaceMessage) -> None:
+        kept: MessageContent = {**effect.content, **recipients.content_of(effect.heard), "edited": True}
+        if "context" in effect.content:  # the answer goes where the first event asked for it
+            kept["context"] = effect.content["context"]
+        is_replaced = messages.replace(
+            self.conn,
+            effect.row,
+            message=effect.recipient.text,
+            content=content.encode(kept),
+            files=json.dumps(effect.heard.attachments),
+            now_ms=self.now_ms,
+        )
+        if is_replaced:
+            self.changed += 1
+        else:
+            self.store_message(effect.otherwise)
+
+    def cancel_message(self, effect: CancelMessage) -> None:
+        try:
+            cancellations.cancel(self.conn, effect.row, reason=effect.reason, now_ms=self.now_ms)
+        except WrongState:  # it ended meanwhile
+            return
+        self.changed += 1
 
     def drop(self, effect: Drop) -> None:
         self.dropped = self.dropped or effect.reason
@@ -181,8 +210,8 @@ class _Application:
         chat = self._ensure_chat() if effect.creates_chat else self._find_chat()
         if chat is None:
             return
-        content: ResponseContent = {} if effect.click is None else {"click": effect.click}
-        notices.say(self.conn, self.channel, self.event, effect.text, chat_id=chat.id, now_ms=self.now_ms, **content)
+        carried: ResponseContent = {} if effect.click is None else {"click": effect.click}
+        notices.say(self.conn, self.channel, self.event, effect.text, chat_id=chat.id, now_ms=self.now_ms, **carried)
         self.said = True
 
     def hold_for_sender(self, effect: HoldForSender) -> None:
@@ -251,6 +280,7 @@ class _Application:
 
 _APPLY: Mapping[type[Effect], Callable[[_Application, Any], None]] = {
     ActivateChat: _Application.activate_chat,
+    CancelMessage: _Application.cancel_message,
     ClearSession: _Application.clear_session,
     Drop: _Application.drop,
     HoldForChat: _Application.hold_for_chat,
@@ -259,6 +289,7 @@ _APPLY: Mapping[type[Effect], Callable[[_Application, Any], None]] = {
     Once: _Application.once,
     RememberDirectChat: _Application.remember_direct_chat,
     RenameChat: _Application.rename_chat,
+    ReplaceMessage: _Application.replace_message,
     Say: _Application.say,
     StoreMessage: _Application.store_message,
     Wire: _Application.wire,

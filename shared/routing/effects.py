@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.channels.base import Event
+from shared.core.content import AboutMessage, MessageContent
 from shared.roster.wirings import WiringChange
 from shared.routing.recipients import Recipient
 
@@ -22,10 +23,39 @@ class StoreMessage:
 
     Attributes:
         heard: the event as the agent may read it; None: as it came.
+        about: what the message does to an earlier one of the agent.
     """
 
     recipient: Recipient
     heard: Event | None = None
+    about: AboutMessage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceMessage:
+    """Give a message that still waits another text and other files: its sender edited it.
+
+    A turn may have taken it meanwhile: then the change is context of its session, which *otherwise* stores.
+
+    Attributes:
+        row: of the message.
+        content: what its row held.
+        heard: the edited event as the agent may read it.
+    """
+
+    row: int
+    content: MessageContent
+    recipient: Recipient
+    heard: Event
+    otherwise: StoreMessage
+
+
+@dataclass(frozen=True, slots=True)
+class CancelMessage:
+    """No turn takes the message in this row any more; one that has ended stays as it is."""
+
+    row: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +173,7 @@ class Isolated:
     """Apply *effect* for one agent. An error of this wiring undoes it and drops the event for this agent alone."""
 
     agent: str
-    effect: "StoreMessage | HoldForSender"
+    effect: "StoreMessage | HoldForSender | ReplaceMessage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +205,8 @@ class WithinRate:
 
 Effect = (
     StoreMessage
+    | ReplaceMessage
+    | CancelMessage
     | HoldForSender
     | HoldForChat
     | Drop

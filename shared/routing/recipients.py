@@ -8,7 +8,7 @@ import apsw
 
 from shared.channels.base import Event
 from shared.core import content, logs
-from shared.core.content import MessageContent
+from shared.core.content import AboutMessage, MessageContent
 from shared.db.queue import sessions
 from shared.db.queue.messages import NewMessage
 from shared.db.roster import agents, sticky_threads, teams
@@ -131,9 +131,20 @@ def session_key(wired: Wiring, event: Event) -> tuple[int | None, str | None]:
     return wired.chat_id, None
 
 
-def message(conn: apsw.Connection, channel: str, event: Event, recipient: Recipient, *, now_ms: int) -> NewMessage:
+def message(
+    conn: apsw.Connection,
+    channel: str,
+    event: Event,
+    recipient: Recipient,
+    *,
+    about: AboutMessage | None = None,
+    now_ms: int,
+) -> NewMessage:
     """The message that the agent is given, in its session, which is created if it is the first."""
     wired = recipient.wiring
+    kept = content_of(event)
+    if about is not None:
+        kept["about"] = about
     return NewMessage(
         id_prefix=channel,
         channel=channel,
@@ -145,7 +156,7 @@ def message(conn: apsw.Connection, channel: str, event: Event, recipient: Recipi
         sender=event.sender,
         sender_id=event.sender_id,
         message=recipient.text,
-        content=content.encode(_content(event)),
+        content=content.encode(kept),
         files=json.dumps(event.attachments) if event.attachments else "[]",
         agent=wired.agent,
         session_id=sessions.ensure(
@@ -155,7 +166,8 @@ def message(conn: apsw.Connection, channel: str, event: Event, recipient: Recipi
     )
 
 
-def _content(event: Event) -> MessageContent:
+def content_of(event: Event) -> MessageContent:
+    """What the message's row keeps of the event beside its text and files. Pure."""
     kept = MessageContent()
     if event.context:
         kept["context"] = event.context

@@ -17,7 +17,6 @@ redelivery is stored for the agents that missed it; nothing is said or done a se
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import apsw
 
@@ -40,18 +39,16 @@ from shared.routing.effects import (
     Drop,
     Effect,
     HoldForChat,
-    HoldForSender,
     Isolated,
     Once,
     RememberDirectChat,
     RenameChat,
     Say,
-    StoreMessage,
     Wire,
     WithinLimits,
 )
-from shared.routing.quotations import Authors
-from shared.routing.recipients import Chosen, Recipient
+from shared.routing.offers import Offer, as_heard, command_in, effect_of, make_offer
+from shared.routing.recipients import Chosen
 from shared.routing.unwired import reason_not_to_wire
 
 _AFTER_THE_OTHERS = -1  # the priority of an agent that is wired only for messages that name it
@@ -62,7 +59,7 @@ def route(conn: apsw.Connection, channel: str, event: Event, policy: AccessPolic
     reason = reason_to_ignore(event)
     if reason is not None:
         return apply(conn, channel, event, [Drop(reason)], policy=policy, now_ms=now_ms)
-    event = _with_thread(channel, event)
+    event = with_thread(channel, event)
     wired_chat = wirings.find_chat(conn, channel, event.platform_id or "")
     if wired_chat is not None and wired_chat.wirings:
         before = Routed()
@@ -96,17 +93,17 @@ def route_held(
 
     Nothing is stored where the agent has the event already, is not wired there any more, or may not be given a command.
     """
-    event = _with_thread(channel, event)
+    event = with_thread(channel, event)
     wired_chat = wirings.find_chat(conn, channel, event.platform_id or "")
     wired = next((each for each in wired_chat.wirings if each.agent == agent), None) if wired_chat is not None else None
     if wired_chat is None or wired is None:
         return Routed()
     addressee = recipients.only_wired(recipients.read_addressee(conn, event), wired_chat.wirings)
     heard = quotations.for_wiring(conn, channel, event, wired_chat.chat, wired)
-    recipient = _as_heard(event, heard, recipients.answering(event, wired, addressee))
+    recipient = as_heard(event, heard, recipients.answering(event, wired, addressee))
     sender = people.standing(conn, channel, event.sender_id)
-    offer = _Offer(recipient, heard, "allow", "", *_command_in(event, recipient, sender))
-    effect = _answer(event, [offer], _read_names(conn, [offer])) if offer.is_answered else _effect_of(offer)
+    offer = Offer(recipient, heard, "allow", "", *command_in(event, recipient, sender))
+    effect = _answer(event, [offer], _read_names(conn, [offer])) if offer.is_answered else effect_of(offer)
     return apply(conn, channel, event, [effect], policy=policy, chat=wired_chat.chat, now_ms=now_ms)
 
 
@@ -121,7 +118,7 @@ def reason_to_ignore(event: Event) -> str | None:
     return None
 
 
-def _with_thread(channel: str, event: Event) -> Event:
+def with_thread(channel: str, event: Event) -> Event:
     """The event, with its thread only on platforms that have threads; elsewhere the id means something else."""
     if event.thread_id is None or registry.traits(channel).has_threads:
         return event
@@ -160,26 +157,6 @@ def _decide_unwired(
 # -- chats that have wirings -------------------------------------------------------------------------------------------
 
 
-class _Offer(NamedTuple):
-    """A recipient, the event as it may read it, whether the sender may talk to it, and the command with its outcome."""
-
-    recipient: Recipient
-    heard: Event
-    verdict: rules.Admission
-    reason: str
-    command: str | None
-    outcome: commands.Outcome
-
-    @property
-    def agent(self) -> str:
-        return self.recipient.wiring.agent
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether the command is answered here, and no agent is given it."""
-        return self.verdict != "refuse" and self.outcome in ("do", "refuse")
-
-
 def _route_wired(
     conn: apsw.Connection,
     channel: str,
@@ -199,7 +176,7 @@ def _route_wired(
     if chosen.recipients:
         sender = people.standing(conn, channel, event.sender_id)
         authors = quotations.read_authors(conn, channel, event, wired_chat.chat)
-        offers = [_offer(event, wired_chat.chat, each, sender, authors) for each in chosen.recipients]
+        offers = [make_offer(event, wired_chat.chat, each, sender, authors) for each in chosen.recipients]
         effects += _decide(channel, event, chosen, offers, sender, _read_names(conn, offers), is_counted=is_counted)
     else:
         effects += _drops(chosen) or [Drop("not_addressed")]
@@ -235,30 +212,7 @@ def _wire_addressee(
     return wirings.find_chat(conn, channel, event.platform_id or "") or wired_chat
 
 
-def _offer(event: Event, chat: Chat, recipient: Recipient, sender: Standing, authors: Authors) -> _Offer:
-    """Whether the sender may talk to the recipient, and the outcome of a command. Pure."""
-    wired = recipient.wiring
-    has_id = event.sender_id is not None
-    verdict, reason = rules.admits(chat.sender_policy, wired.sender_scope, sender, wired.agent, has_id=has_id)
-    if verdict == "ask" and not recipient.trigger:  # nobody is asked about a sender who asked for nothing
-        verdict = "refuse"
-    heard = quotations.for_agent(event, authors, chat, wired)
-    recipient = _as_heard(event, heard, recipient)
-    return _Offer(recipient, heard, verdict, reason, *_command_in(event, recipient, sender))
-
-
-def _as_heard(event: Event, heard: Event, recipient: Recipient) -> Recipient:
-    """The recipient with the text of *heard* where that text is not the event's own. Pure."""
-    return recipient if heard.text == event.text else recipient._replace(text=heard.text)
-
-
-def _command_in(event: Event, recipient: Recipient, sender: Standing) -> tuple[str | None, commands.Outcome]:
-    """The command for the recipient, and its outcome; context is no command. Pure."""
-    command = commands.parse(event, recipient.text) if recipient.trigger else None
-    return command, commands.decide(command, sender, recipient.wiring.agent)
-
-
-def _read_names(conn: apsw.Connection, offers: Sequence[_Offer]) -> Mapping[str, str]:
+def _read_names(conn: apsw.Connection, offers: Sequence[Offer]) -> Mapping[str, str]:
     """The names of the agents whose commands are answered."""
     found = [agents.get(conn, each.agent) for each in offers if each.is_answered]
     return {agent.id: agent.name for agent in found if agent is not None}
@@ -268,7 +222,7 @@ def _decide(
     channel: str,
     event: Event,
     chosen: Chosen,
-    offers: Sequence[_Offer],
+    offers: Sequence[Offer],
     sender: Standing,
     names: Mapping[str, str],
     *,
@@ -299,23 +253,12 @@ def _drops(chosen: Chosen) -> list[Effect]:
     return [Drop(f"wiring_failed:{agent}") for agent in chosen.failed]
 
 
-def _for_one(offer: _Offer) -> Effect:
-    effect = _effect_of(offer)
+def _for_one(offer: Offer) -> Effect:
+    effect = effect_of(offer)
     return effect if isinstance(effect, Drop) else Isolated(offer.agent, effect)
 
 
-def _effect_of(offer: _Offer) -> Drop | HoldForSender | StoreMessage:
-    """What follows for one recipient, unless its command is answered here."""
-    if offer.verdict == "refuse":
-        return Drop(offer.reason)
-    if offer.outcome == "drop":
-        return Drop(f"command_filtered:{offer.command}")
-    if offer.verdict == "ask":
-        return HoldForSender(offer.agent, heard=offer.heard)
-    return StoreMessage(offer.recipient, offer.heard)
-
-
-def _answer(event: Event, answered: Sequence[_Offer], names: Mapping[str, str]) -> Once:
+def _answer(event: Event, answered: Sequence[Offer], names: Mapping[str, str]) -> Once:
     """Do what was commanded and say so once for all agents, also for which of them the sender is no admin. Pure."""
     done = [each for each in answered if each.outcome == "do"]
     refused = [each for each in answered if each.outcome == "refuse"]

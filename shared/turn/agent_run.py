@@ -253,6 +253,7 @@ def _limits(agent: Agent, settings: Settings) -> Limits:
 def _turn_message(message: Message, answers_to: Question | None) -> TurnMessage:
     reply = message.content.get("reply_to")
     quoted = reply.get("text") if reply else None
+    about = message.content.get("about")
     return TurnMessage(
         message_id=message.message_id,
         kind=message.kind,
@@ -262,6 +263,7 @@ def _turn_message(message: Message, answers_to: Question | None) -> TurnMessage:
         reply_to=answers.named(answers_to) if answers_to is not None else quoted,
         is_context=not message.trigger,
         from_agent=message.from_agent,
+        about=(about["as"], about["message_id"]) if about else None,
     )
 
 

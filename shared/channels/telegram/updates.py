@@ -102,6 +102,7 @@ class UpdateParser:
             sender=message.author_name,
             thread_id=message.thread_id,
             sent_at_ms=_ms(message.edit_date if kind == "edit" else message.date),
+            first_sent_at_ms=_ms(message.date) if kind == "edit" else None,
         )
         old, new = message.migrate_from_chat_id, message.migrate_to_chat_id
         if old is not None or new is not None:

@@ -48,6 +48,31 @@ def of_approval(conn: apsw.Connection, approval_id: int) -> list[HeldEvent]:
     return list(map(HeldEvent._make, found))
 
 
+# Strangers can cause a bounded number of them only, so they are read one after the other.
+_OF_MESSAGE = """
+    SELECT id, approval_id, channel, event_key, event, created_at
+      FROM held
+     WHERE channel = :channel AND event ->> '$.platform_id' = :platform_id
+       AND (event ->> '$.platform_message_id' = :message
+            OR EXISTS (SELECT 1 FROM json_each(event, '$.pieces') WHERE value ->> '$.message_id' = :message))
+     ORDER BY id
+"""
+
+
+def of_message(conn: apsw.Connection, channel: str, platform_id: str, platform_message_id: str) -> list[HeldEvent]:
+    """The held events of this message of the platform, or with this piece of an album: one for each approval."""
+    of = {"channel": channel, "platform_id": platform_id, "message": platform_message_id}
+    return list(map(HeldEvent._make, rows(conn, _OF_MESSAGE, of)))
+
+
+def change(conn: apsw.Connection, held_id: int, event_json: str | None) -> None:
+    """Replace a held event; None: its sender deleted it."""
+    if event_json is None:
+        conn.execute("DELETE FROM held WHERE id = :id", {"id": held_id})
+    else:
+        conn.execute("UPDATE held SET event = :event WHERE id = :id", {"event": event_json, "id": held_id})
+
+
 def forget(conn: apsw.Connection, approval_id: int) -> int:
     """Delete the events of a decided approval; how many there were."""
     conn.execute("DELETE FROM held WHERE approval_id = :approval_id", {"approval_id": approval_id})

@@ -328,6 +328,22 @@ def _release_batch(conn: apsw.Connection, cancelled: MessageRef, *, reason: str,
             _record(conn, "message_released", released, now_ms=now_ms, reason=reason)
 
 
+_REPLACE = """
+    UPDATE messages
+       SET message = :message, content = :content, files = :files, updated_at = :now
+     WHERE id = :id AND (status = 'pending' OR status = 'paused')
+    RETURNING id, message_id, agent, channel, session_id
+"""
+
+
+def replace(conn: apsw.Connection, row_id: int, *, message: str, content: str, files: str, now_ms: int) -> bool:
+    """Give a message that still waits another text, content and files. False: it waits no more."""
+    found = rows(conn, _REPLACE, {"id": row_id, "message": message, "content": content, "files": files, "now": now_ms})
+    for row in found:
+        _record(conn, "message_edited", MessageRef._make(row), now_ms=now_ms)
+    return bool(found)
+
+
 _RETRY = """
     UPDATE messages
        SET status = 'pending', retry_count = 0, last_error = NULL, failure = NULL, waits_since = NULL,

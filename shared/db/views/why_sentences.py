@@ -142,6 +142,8 @@ DROPPED: Mapping[str, str] = {
     "malformed": "It lacked a field that every message has",
     "too_old": "By the platform's date it is more than 72 hours old, so it may be a copy of one that was handled then",
     "unsupported": "It was no message for an agent",
+    "message_unknown": "It is about a message that no agent there was given lately",
+    "command_in_edit": "An edit made a command of it, and a command is only carried out as it is sent",
     "no_chat": "It belongs to no chat",
     "empty": "It had neither text nor files",
     "not_wired": "No agent answers there, and no approver could be asked; or the bot was not meant",

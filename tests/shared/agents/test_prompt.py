@@ -175,3 +175,10 @@ def test_history_forges_nothing():
 def test_an_agent_that_repeats_the_history_shows_only_what_was_said():
     text = prompt.with_history("", earlier("Hi <Bob>", "Hello"), timezone="UTC", most=1000)
     assert prompt.unwrapped(text).split() == ["Hi", "<Bob>", "Hello"]
+
+
+@pytest.mark.parametrize("act", ["edits", "deletes", "reacts_to"])
+def test_what_a_message_does_to_an_earlier_one_is_told_and_taken_off_again(act):
+    built = prompt.build([message(text="new words", about=(act, "telegram_abcd1234"))], timezone="UTC")
+    assert f' {act}="telegram_abcd1234">new words</message>' in built
+    assert prompt.unwrapped(built, ["telegram_1"]).strip() == "new words"

@@ -1,0 +1,97 @@
+"""What became of a message on the platform that an edit, a deletion or a reaction names."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+from shared.core import content
+from shared.core.content import MessageContent
+from shared.db.engine.connection import rows, scalar
+
+SEARCHED = 20_000
+"""Rows. No index holds the platforms' ids, because it would cost every message, and people change what they wrote
+lately. What waits or runs is found however old it is."""
+
+
+class Original(NamedTuple):
+    """A message that an agent was given of it, as it is now."""
+
+    id: int
+    message_id: str
+    agent: str
+    session_id: int
+    status: str
+    trigger: bool
+    thread_id: str | None
+    sender: str
+    message: str
+    content: MessageContent
+    files: str
+
+    @property
+    def waits(self) -> bool:
+        """Whether no turn has taken it yet."""
+        return self.status in ("pending", "paused")
+
+
+_NEWEST = """
+    SELECT id, message_id, agent, session_id, status, trigger, thread_id, sender, message, content, files
+      FROM messages
+     WHERE id > (SELECT max(id) FROM messages) - :searched
+       AND platform_message_id = :message AND channel = :channel AND platform_id = :platform_id AND from_agent IS NULL
+     ORDER BY id DESC
+     LIMIT 100
+"""
+OPEN = """
+    SELECT id, message_id, agent, session_id, status, trigger, thread_id, sender, message, content, files
+      FROM messages INDEXED BY messages_open
+     WHERE trigger = 1 AND (status = 'pending' OR status = 'processing')
+       AND platform_message_id = :message AND channel = :channel AND platform_id = :platform_id AND from_agent IS NULL
+     ORDER BY id DESC
+     LIMIT 100
+"""
+
+
+def find(conn: apsw.Connection, channel: str, platform_id: str, platform_message_id: str) -> list[Original]:
+    """The messages of all agents, newest first."""
+    of = {"channel": channel, "platform_id": platform_id, "message": platform_message_id}
+    found = rows(conn, _NEWEST, {**of, "searched": SEARCHED}) or rows(conn, OPEN, of)
+    return list(map(_original, found))
+
+
+def _original(row: Sequence[Any]) -> Original:
+    *fields, kept, files = row
+    found = Original._make([*fields, content.readable(kept), files])
+    return found._replace(trigger=bool(found.trigger))
+
+
+_DROPPED = """
+    SELECT reason
+      FROM dropped
+     WHERE id > (SELECT max(id) FROM dropped) - :searched
+       AND platform_message_id = :message AND channel = :channel AND platform_id = :platform_id
+     ORDER BY id DESC
+     LIMIT 1
+"""
+
+
+def dropped_as(conn: apsw.Connection, channel: str, platform_id: str, platform_message_id: str) -> str | None:
+    """Why the message was dropped last, or None."""
+    of = {"channel": channel, "platform_id": platform_id, "message": platform_message_id, "searched": SEARCHED}
+    found: str | None = scalar(conn, _DROPPED, of)
+    return found
+
+
+_NEWEST_NOT_SEARCHED = """
+    SELECT created_at
+      FROM messages
+     WHERE id <= (SELECT max(id) FROM messages) - :searched
+     ORDER BY id DESC
+     LIMIT 1
+"""
+
+
+def searched_since(conn: apsw.Connection) -> int:
+    """The instant in ms UTC after which ``find`` knows every message that is not pruned."""
+    return scalar(conn, _NEWEST_NOT_SEARCHED, {"searched": SEARCHED}) or 0

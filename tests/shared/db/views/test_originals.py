@@ -1,0 +1,50 @@
+from shared.db.access import dropped
+from shared.db.engine.connection import rows, transaction
+from shared.db.views import originals
+from tests.support import NOW, column, plan, put
+
+
+def found(conn):
+    return [each.message for each in originals.find(conn, "telegram", "100", "m1")]
+
+
+def test_messages_are_found_by_the_id_of_the_platform_newest_first(conn):
+    put(conn, "one", platform_message_id="m1")
+    put(conn, "two", platform_message_id="m1", trigger=False)
+    put(conn, "elsewhere", chat="200", platform_message_id="m1")
+    put(conn, "another", platform_message_id="m2")
+    assert found(conn) == ["two", "one"]
+    assert [each.trigger for each in originals.find(conn, "telegram", "100", "m1")] == [False, True]
+
+
+def test_what_waits_is_found_however_old_it_is_and_the_rest_for_a_while(conn):
+    first = put(conn, "one", platform_message_id="m1")
+    last = put(conn, "newest")
+    with transaction(conn):
+        rows(conn, "UPDATE messages SET id = :id WHERE id = :last", {"id": first + originals.SEARCHED, "last": last})
+    assert found(conn) == ["one"]
+    with transaction(conn):
+        rows(conn, "UPDATE messages SET status = 'completed' WHERE id = :first", {"first": first})
+    assert found(conn) == []
+    assert originals.searched_since(conn) == NOW
+
+
+def test_of_few_messages_all_are_known(conn):
+    assert originals.searched_since(conn) == 0
+
+
+def test_the_open_ones_are_read_by_their_index(conn):
+    lines = plan(conn, originals.OPEN, message="m", channel="c", platform_id="p")
+    assert any("messages_open" in line for line in lines), lines
+
+
+def test_why_a_message_was_dropped_last(conn):
+    assert originals.dropped_as(conn, "telegram", "100", "m1") is None
+    for key, reason in (("e1", "not_addressed"), ("e2", "sender_refused")):
+        with transaction(conn):
+            dropped.record(
+                conn, channel="telegram", reason=reason, platform_id="100", platform_message_id="m1", event_key=key,
+                now_ms=NOW,
+            )  # fmt: skip
+    assert originals.dropped_as(conn, "telegram", "100", "m1") == "sender_refused"
+    assert column(conn, "SELECT count(*) FROM dropped") == [2]
