@@ -28,10 +28,10 @@ from shared.core.settings import Settings
 from shared.db.access import albums, approvals, dropped, pairings, questions, rates, tool_calls
 from shared.db.engine import checkpoints, meta, statistics
 from shared.db.engine.connection import open_connection
+from shared.db.platforms import drafts
 from shared.db.queue import (
     chains,
     conversations,
-    drafts,
     event_keys,
     events,
     fetched_responses,

@@ -5,7 +5,8 @@ import re
 import apsw
 
 from shared.core.errors import NotFound, WrongState
-from shared.db.queue import claims, drafts
+from shared.db.platforms import drafts
+from shared.db.queue import claims
 from shared.queue import cancellations
 
 _ID = re.compile(r"[0-9]{1,10}")

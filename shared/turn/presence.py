@@ -18,7 +18,7 @@ from shared.channels.base import Channel, Outgoing, Traits
 from shared.core import content, logs
 from shared.core.errors import PostroomError, RetryableError
 from shared.db.engine.group_commit import Writer
-from shared.db.queue import drafts
+from shared.db.platforms import drafts
 from shared.db.queue.claims import Claim
 from shared.db.queue.message_row import Message
 from shared.db.roster import agents
