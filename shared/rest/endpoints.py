@@ -32,6 +32,7 @@ from shared.rest.resources import (
     users,
     why,
 )
+from shared.rest.resources.channels import accounts
 
 
 @endpoint("GET", "/api/openapi.json")
@@ -54,6 +55,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *teams.ENDPOINTS,
     *roster_file.ENDPOINTS,
     *schedules.ENDPOINTS,
+    *accounts.ENDPOINTS,
     *chats.ENDPOINTS,
     *users.ENDPOINTS,
     *destinations.ENDPOINTS,

@@ -4,7 +4,7 @@ import apsw
 
 from shared.channels import registry
 from shared.core import accounts as names
-from shared.core.errors import ConfigInvalid, NotFound, UnknownName
+from shared.core.errors import ConfigInvalid, NotFound
 from shared.db.roster import accounts, agents
 from shared.db.roster.accounts import Account
 from shared.db.roster.agents import Agent
@@ -20,13 +20,12 @@ def add(conn: apsw.Connection, platform: str, word: str, *, agent: str | None = 
     """Add a further account of the platform; *word* tells it from the others.
 
     Raises:
-        UnknownName: there is no such platform.
-        ConfigInvalid: *word* can't be part of a name, or would name the first account.
+        ConfigInvalid: there is no such platform; or *word* can't be part of a name, or would name the first account.
         NotFound: there is no such agent.
         WrongState: there is such an account.
     """
     if platform not in registry.PLATFORMS:
-        raise UnknownName("platform", platform, registry.PLATFORMS)
+        raise ConfigInvalid(f"there is no platform {platform!r}; known: {', '.join(sorted(registry.PLATFORMS))}")
     name = names.name_of(platform, word)
     if not names.is_further(name):
         raise ConfigInvalid(f"the first account of {platform} needs no row: give a further one a word, such as 'sales'")

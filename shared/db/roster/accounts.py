@@ -8,7 +8,7 @@
 Tokens are in the environment, or in a file beside the database (``shared.channels.account_settings``).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import apsw
 
@@ -136,6 +136,12 @@ def remove(conn: apsw.Connection, name: str) -> bool:
     return conn.changes() == 1
 
 
-def facts(account: Account) -> dict[str, Any]:
-    """The row as a mapping, for views."""
-    return account._asdict()
+def waiting(conn: apsw.Connection, name: str) -> int:
+    """How many responses are still to be sent through the account."""
+    asked = """
+        SELECT count(*)
+          FROM responses
+         WHERE channel = :name AND chat_id IS NOT NULL AND (status = 'pending' OR status = 'delivering')
+    """
+    count: int = scalar(conn, asked, {"name": name})
+    return count

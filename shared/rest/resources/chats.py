@@ -17,7 +17,7 @@ from shared.db.views.access import ChatView, WiringView
 from shared.rest.http.common import OK, Ok, PageQuery, Removed
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
-from shared.rest.resources.messages import ChannelName
+from shared.rest.resources.messages import ChannelOrAccount
 from shared.roster import agents_and_teams, wirings
 from shared.roster.wirings import Others
 
@@ -75,7 +75,7 @@ class NewChatBody(Body):
 
     model_config = ConfigDict(extra="forbid")
 
-    channel: ChannelName
+    channel: ChannelOrAccount
     platformId: str = Field(min_length=1, max_length=200)
     isGroup: bool = False
     name: str | None = Field(default=None, min_length=1, max_length=200)

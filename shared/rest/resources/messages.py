@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from shared.core import clock
+from shared.core.accounts import FURTHER
 from shared.db.queue import messages, sessions
 from shared.db.roster import agents, chats, wirings
 from shared.db.views import messages as message_views
@@ -36,6 +37,7 @@ Lenient = BeforeValidator(_lenient)
 Name = Annotated[Annotated[str, Field(max_length=200)] | None, Lenient]
 CHANNEL_NAME = r"^[a-z0-9][a-z0-9_-]{0,31}$"
 ChannelName = Annotated[str, Field(pattern=CHANNEL_NAME)]
+ChannelOrAccount = Annotated[str, Field(pattern=rf"{CHANNEL_NAME}|^{FURTHER}$")]
 
 
 class NewMessageBody(Body):

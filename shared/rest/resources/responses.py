@@ -17,7 +17,7 @@ from shared.queue import series
 from shared.rest.http.common import OK, BatchQuery, Ok, PageQuery
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
-from shared.rest.resources.messages import CHANNEL_NAME, ChannelName, Name, Stored
+from shared.rest.resources.messages import CHANNEL_NAME, ChannelOrAccount, Name, Stored
 
 log = logs.get()
 
@@ -39,7 +39,7 @@ class NewResponseBody(Body):
 
     sentences: ClassVar = {**dict.fromkeys(("channel", "sender", "message"), _REQUIRED), "files": _NO_FILES}
 
-    channel: ChannelName
+    channel: ChannelOrAccount
     sender: str = Field(min_length=1, max_length=200)
     message: str = Field(min_length=1)
     senderId: Name = None
