@@ -18,7 +18,7 @@ from shared.access import undelivered
 from shared.channels import outgoing_files, part_plan, registry, token_check
 from shared.channels.base import Channel, Outgoing, Part, Sent
 from shared.channels.part_plan import FilesUnsendable, PartPlan
-from shared.core import clock, logs, redaction
+from shared.core import accounts, clock, logs, redaction
 from shared.core.errors import (
     OF_ONE_ROW,
     ClaimLost,
@@ -205,7 +205,7 @@ class Deliver(WorkerService):
             return await self._open_or_send(channel, sending)
         except TokenRefused as error:
             if await token_check.problem(channel, self.client) is not None:
-                raise
+                raise TokenRefused(accounts.with_its_variables(channel.name, str(error))) from None
             raise RetryableError(str(error), _REFUSED_CALL_WAIT_MS) from None
 
     async def _outage_of(self, channel: Channel, error: OutcomeUnknown) -> PostroomError:

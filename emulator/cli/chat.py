@@ -66,6 +66,7 @@ def run_chat(
     """Talk to the agent as *person* (a name or an id) until Ctrl-D; with *once*, send that and print the replies.
 
     Args:
+        platform: or an account such as ``telegram.sales``, with the address of the gateway.
         chat: the title or the id of a group; None means the person's direct chat with the bot.
         state: the emulator's folder, for the commands in hints.
 
@@ -95,7 +96,9 @@ async def _chat(
 ) -> int:
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
     async with aiohttp.ClientSession(timeout=timeout) as session:
-        speaker = await _find_speaker(session, platform, base_url=base_url, person=person, chat=chat)
+        kind, of_account, _ = platform.partition(".")
+        root = f"{base_url}/_emulator/accounts/{platform}" if of_account else base_url
+        speaker = await _find_speaker(session, kind, base_url=root, person=person, chat=chat)
         async with _steps(session, speaker) as steps:
             if once is None:
                 last = await _interactive(session, speaker, steps)
@@ -104,14 +107,14 @@ async def _chat(
                 last = once
             if last is None:
                 return 0
-            return await _replies(steps, timeout_s, _advice(speaker, last, state))
+            return await _replies(steps, timeout_s, _advice(speaker, last, platform, state))
 
 
-def _advice(speaker: Speaker, text: str, state: Path | None) -> str:
+def _advice(speaker: Speaker, text: str, account: str, state: Path | None) -> str:
     """Where to look if *text* gets no reply."""
     is_meant = speaker.mention.casefold() in text.casefold()
     hint = "" if is_meant else f" Here the bot answers only if you mention it, {speaker.mention}, or reply to it."
-    why = command_line(f"why --platform-id {speaker.chat} --channel {speaker.platform}", state)
+    why = command_line(f"why --platform-id {speaker.chat} --channel {account}", state)
     return f"{hint} `{why}` shows what became of the messages of this chat, and why."
 
 

@@ -215,6 +215,23 @@ def _check_one(folder: Path | None, url: str | None, environ: Mapping[str, str])
         raise errors.UsageError("--state and --url name two different Postrooms: use only one of them")
 
 
+def change_platforms(state: Path, method: str, path: str) -> Any:
+    """The answer of the fake platforms of the emulator in *state* to a call of their control API.
+
+    Raises:
+        EmulatorError: they don't answer, or refuse; the message says why.
+    """
+    url = instance_in(state)["urls"]["platforms"]
+    try:
+        status, text = _request(url, method, path, {}, None, limit_s=_LIMIT_S)
+        answer = json.loads(text)
+    except (OSError, http.client.HTTPException, ValueError):
+        raise errors.NotReady(f"the fake platforms at {url} do not answer: is the emulator starting?") from None
+    if not 200 <= status < 300:
+        raise EmulatorError(str(answer.get("error", status)))
+    return answer
+
+
 def emulator_folder(folder: Path | None, url: str | None, environ: Mapping[str, str] = os.environ) -> Path | None:
     """The state folder of the emulator that a command is about; None if it is about the Postroom at *url*.
 

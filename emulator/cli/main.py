@@ -129,7 +129,7 @@ def execute(
 
 @app.command()
 def chat(
-    platform: Annotated[str, typer.Argument(help="telegram or discord")],
+    platform: Annotated[str, typer.Argument(help="telegram, discord, or an account such as telegram.sales")],
     name: Annotated[str, typer.Option("--as", help="Write as this person, by name or id.")] = "Ana",
     place: Annotated[
         str | None, typer.Option("--in", help="The group or channel; without it, the direct chat with the bot.")
@@ -141,8 +141,9 @@ def chat(
     """Talk to your agent in this terminal through a fake platform. `/press 1` presses a button; `/press` lists them."""
     from emulator.cli.chat import run_chat
 
-    if platform not in ("telegram", "discord"):
-        _fail(f"there is no platform {platform!r}; choose telegram or discord", os.EX_USAGE)
+    kind = platform.partition(".")[0]
+    if kind not in ("telegram", "discord"):
+        _fail(f"there is no platform {kind!r}; choose telegram or discord", os.EX_USAGE)
     instance = find_running(StateFolder(state.resolve()))
     if not instance:
         _fail(

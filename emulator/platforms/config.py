@@ -55,6 +55,7 @@ class PlatformsConfig:
         discord_rate_limit: of requests on one route of one channel, in place of Discord's own.
         group_privacy: Telegram's privacy mode. The real default is on. It is off here, because a bot that is to hear
             mentions needs that setting at @BotFather in any case.
+        account_tokens: the file that gets the tokens of further accounts; None: none gets them.
         heartbeat_ms: the interval of the Gateway's heartbeats.
         session_starts: how often an app may identify at the Gateway in a day.
         privileged_intents: those that are switched on for the app; the real default is none.
@@ -71,6 +72,7 @@ class PlatformsConfig:
     telegram_rate_limit: RateLimit | None = None
     discord_rate_limit: RateLimit | None = None
     group_privacy: bool = False
+    account_tokens: Path | None = None
     heartbeat_ms: int = 41_250
     session_starts: int = 1000
     privileged_intents: int = 0

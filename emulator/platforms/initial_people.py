@@ -27,6 +27,8 @@ class TelegramBot:
     id: int
     token: str
     webhook_secret: str
+    name: str = BOT_NAME
+    username: str = BOT_USERNAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,24 @@ def telegram_bot(store: PlatformStore) -> TelegramBot:
     made = {"id": 7_000_000_000 + secrets.randbelow(900_000_000), "token": secrets.token_urlsafe(27)[:35]}
     kept = json.loads(store.get_or_put("telegram.bot", json.dumps(made)))
     secret = store.get_or_put("telegram.webhook_secret", secrets.token_urlsafe(32))
-    return TelegramBot(id=kept["id"], token=f"{kept['id']}:{kept['token']}", webhook_secret=secret)
+    return TelegramBot(kept["id"], f"{kept['id']}:{kept['token']}", secret, bot_name(store), bot_username(store))
+
+
+def name_bot(store: PlatformStore, account: str) -> None:
+    """Give the bot of a further account, such as ``telegram.sales``, a name of its own: ``Sales``, ``sales_bot``."""
+    word = account.partition(".")[2]
+    store.get_or_put("bot.name", word.replace("_", " ").title())
+    store.get_or_put("bot.username", f"{word}_bot")
+
+
+def bot_name(store: PlatformStore) -> str:
+    """What people read as the bot's name."""
+    return store.get("bot.name") or BOT_NAME
+
+
+def bot_username(store: PlatformStore) -> str:
+    """What people write behind an @ to mention the bot on Telegram."""
+    return store.get("bot.username") or BOT_USERNAME
 
 
 def discord_app(store: PlatformStore) -> DiscordApp:

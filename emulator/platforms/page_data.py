@@ -8,7 +8,7 @@ from emulator.platforms import files, page_files, reactions
 from emulator.platforms.discord import component_tree
 from emulator.platforms.discord.component_tree import BUTTON
 from emulator.platforms.discord.interactions import Interactions
-from emulator.platforms.initial_people import BOT_NAME, BOT_USERNAME
+from emulator.platforms.initial_people import bot_name, bot_username
 from emulator.platforms.store import FakeChat, FakeMessage, Platform, PlatformStore
 from emulator.platforms.telegram.updates import UpdateDelivery
 
@@ -30,7 +30,7 @@ class PageData:
     def state(self) -> dict[str, Any]:
         """All people and conversations of both platforms."""
         return {
-            "bot": {"name": BOT_NAME, "username": BOT_USERNAME},
+            "bot": {"name": bot_name(self._store), "username": bot_username(self._store)},
             "telegram": self._platform("telegram"),
             "discord": self._platform("discord"),
         }
@@ -96,7 +96,11 @@ class PageData:
             "chat": message.chat,
             "id": message.id,
             "seq": message.seq,
-            "author": {"id": message.author, "name": author.name if author else BOT_NAME, "is_bot": message.is_bot},
+            "author": {
+                "id": message.author,
+                "name": author.name if author else bot_name(self._store),
+                "is_bot": message.is_bot,
+            },
             "text": "\n".join([message.text, *texts]) if texts else message.text,
             "created_ms": message.created_ms,
             "edited_ms": message.edited_ms,

@@ -14,7 +14,8 @@ from emulator.platforms.discord.api import FakeDiscord
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.people import DiscordPeople
 from emulator.platforms.discord.uses import DiscordUses
-from emulator.platforms.initial_people import BOT_USERNAME, add_initial_people, discord_app, telegram_bot
+from emulator.platforms.further_accounts import FurtherAccounts, file_of
+from emulator.platforms.initial_people import add_initial_people, discord_app, name_bot, telegram_bot
 from emulator.platforms.page_actions import PageActions
 from emulator.platforms.page_data import PageData
 from emulator.platforms.store import PlatformStore
@@ -37,16 +38,21 @@ ALLOWED_UPDATES = (
 
 
 class Platforms:
-    """The fake Telegram and the fake Discord, stored in one file of the state folder.
+    """The fake Telegram and the fake Discord with one bot each, stored in one file of the state folder.
+
+    Each further account has a pair of its own behind the same socket: see :mod:`.further_accounts`.
 
     ``start`` serves them on a socket that the caller has bound. ``register`` registers the addresses of our functions,
     which must answer by then. ``stop`` ends all work; undelivered updates stay in the file.
     """
 
-    def __init__(self, config: PlatformsConfig) -> None:
+    def __init__(self, config: PlatformsConfig, account: str | None = None) -> None:
         self._config = config
-        self._store = PlatformStore(config.state / "platforms.db")
+        self._store = PlatformStore(config.state / file_of(account))
         add_initial_people(self._store)
+        if account is not None:
+            name_bot(self._store, account)
+        self.further = FurtherAccounts(config, self._of_account)
         self._bot, self._app = telegram_bot(self._store), discord_app(self._store)
         self._bus = EventBus()
         self._telegram = FakeTelegram(config, self._store, self._bus, self._bot)
@@ -57,6 +63,7 @@ class Platforms:
         self._interactions = Interactions(config, self._store, self._bus, self._discord)
         self._discord_people = DiscordPeople(self._store, self._bus, self._discord, self._interactions)
         self._site: LimitedSite | None = None
+        self._is_open = True
         self.url = ""
 
     def environment(self) -> dict[str, str]:
@@ -64,7 +71,7 @@ class Platforms:
         return {
             "TELEGRAM_API_BASE": f"{self.url}/telegram",
             "TELEGRAM_BOT_TOKEN": self._bot.token,
-            "TELEGRAM_BOT_USERNAME": BOT_USERNAME,
+            "TELEGRAM_BOT_USERNAME": self._bot.username,
             "TELEGRAM_WEBHOOK_SECRET": self._bot.webhook_secret,
             "DISCORD_API_BASE": f"{self.url}/discord/api/v10",
             "DISCORD_APPLICATION_ID": self._app.id,
@@ -75,7 +82,18 @@ class Platforms:
     async def start(self, sock: socket.socket) -> None:
         """Serve on the bound socket *sock*. Deliveries begin with ``register``."""
         host, port = sock.getsockname()[:2]
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        app = web.Application(middlewares=[plain_errors], client_max_size=MAX_FORM_BYTES)
+        app.add_routes(self.begin(url))
+        await self.further.begin(url)
+        app.add_routes(self.further.routes())
+        # No access log: Telegram's paths contain the token.
+        self._site = LimitedSite("the fake platforms", app, shutdown_timeout=1.0)
+        await self._site.start(sock)
+
+    def begin(self, url: str) -> list[web.AbstractRouteDef]:
+        """Start what works between requests; the routes to serve below *url*."""
+        self.url = url
         page_data = PageData(self._store, self._telegram.updates, self._interactions)
         control = ControlApi(
             self._store,
@@ -99,18 +117,27 @@ class Platforms:
             DiscordUses(self._store, self._discord, self._interactions, self._discord_people),
         )
         page = ChatPage(self._store, self._bus, page_data, actions)
-        app = web.Application(middlewares=[plain_errors], client_max_size=MAX_FORM_BYTES)
-        for part in (self._telegram, self._discord, self._interactions, control, page):
-            app.add_routes(part.routes())
-        # No access log: Telegram's paths contain the token.
-        self._site = LimitedSite("the fake platforms", app, shutdown_timeout=1.0)
         self._discord.start(self.url)
         self._telegram.updates.start()
         self._interactions.start()
-        await self._site.start(sock)
+        parts = (self._telegram, self._discord, self._interactions, control, page)
+        return [route for part in parts for route in part.routes()]
+
+    def _of_account(self, config: PlatformsConfig, account: str) -> "Platforms":
+        return Platforms(config, account)
 
     async def register(self) -> None:
         """Set Telegram's webhook and let Discord check its endpoint. Raises ConfigInvalid if one refuses."""
+        await self.register_telegram()
+        await self.register_discord()
+        await self.further.register()
+
+    async def register_discord(self) -> None:
+        """Let Discord check its endpoint. Raises ConfigInvalid if it refuses."""
+        await self._interactions.register()
+
+    async def register_telegram(self) -> None:
+        """Set Telegram's webhook. Raises ConfigInvalid if Telegram refuses."""
         webhook: Mapping[str, object] = {
             "url": self._config.telegram_webhook_url,
             "secret_token": self._bot.webhook_secret,
@@ -122,15 +149,17 @@ class Platforms:
             answer = await self._telegram.call("setWebhook", webhook)
         if not answer["ok"]:
             raise ConfigInvalid(f"Telegram refused {self._config.telegram_webhook_url}: {answer['description']}")
-        await self._interactions.register()
 
     async def stop(self) -> None:
         """End all streams and deliveries, stop the server, close the file. Safe to call twice."""
         self._bus.close()
+        await self.further.stop()
         await self._telegram.updates.stop()
         await self._interactions.stop()
         await self._discord.gateway.stop()
         if self._site is not None:
             await self._site.stop()
             self._site = None
+        if self._is_open:
+            self._is_open = False
             self._store.close()

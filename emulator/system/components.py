@@ -78,6 +78,7 @@ class Components:
                 state=self.state.path,
                 telegram_webhook_url=f"{self.url}/webhooks/telegram",
                 discord_interactions_url=f"{self.url}/webhooks/discord",
+                account_tokens=self.state.database.with_name(self.state.database.name + ".tokens"),
             )
         )
         self.litestream = self._litestream(console)

@@ -93,6 +93,7 @@ class Gateway:
         app.router.add_get(f"{_PREFIX}/health", self._answer_health)
         app.router.add_get(f"{_PREFIX}/status", self._answer_status)
         app.router.add_route("*", f"{_PREFIX}/chat{{rest:.*}}", self._answer_chat)
+        app.router.add_route("*", f"{_PREFIX}/accounts/{{account}}/chat{{rest:.*}}", self._answer_chat)
         app.router.add_route("*", "/{path:.*}", self._answer)
         return app
 
@@ -143,8 +144,8 @@ class Gateway:
             return _sentence(403, "the chat page is for this machine only: open it at http://127.0.0.1")
         if base is None:
             return _sentence(503, "the fake platforms are not up yet; if this lasts, see the emulator's log")
-        rest = request.rel_url.raw_path_qs.removeprefix(f"{_PREFIX}/chat")
-        return await self._pass_on(request, URL(f"{base}/chat{rest}", encoded=True), "the fake platforms")
+        rest = request.rel_url.raw_path_qs.removeprefix(_PREFIX)
+        return await self._pass_on(request, URL(f"{base}{rest}", encoded=True), "the fake platforms")
 
     async def _answer_ready(self, _: web.Request) -> web.Response:
         reason = self._unready()

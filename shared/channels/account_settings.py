@@ -32,8 +32,8 @@ class AccountSettings(FromEnvironment):
         if not accounts.is_further(account):
             return cls.load()
         own, first = accounts.prefix_of(account), accounts.prefix_of(accounts.platform_of(account))
-        values = account_secrets.of(account)
-        values |= {name: os.environ[f"{first}{name.upper()}"] for name in cls._shared(first)}
+        values = {name: os.environ[f"{first}{name.upper()}"] for name in cls._shared(first)}
+        values |= account_secrets.of(account)
         given = {name: value for name, value in values.items() if f"{own}{name.upper()}" not in os.environ}
         return cls.load(own, given)
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from shared.channels.base import Channel
-from shared.core import logs
+from shared.core import accounts, logs
 from shared.core.errors import OutcomeUnknown, PermanentError, PostroomError
 from shared.runtime.http_client import Client
 
@@ -15,7 +15,7 @@ LIMIT_S = 10.0
 async def problem(channel: Channel, client: Client, *, limit_s: float = LIMIT_S) -> str | None:
     """Why the token is not known to be accepted, for people; None: it is accepted. Never raises."""
     error = await failure(channel, client, limit_s=limit_s)
-    return None if error is None else str(error)
+    return None if error is None else accounts.with_its_variables(channel.name, str(error))
 
 
 async def failure(channel: Channel, client: Client, *, limit_s: float = LIMIT_S) -> PostroomError | None:

@@ -39,6 +39,13 @@ def name_of(platform: str, word: str) -> str:
     return f"{platform}.{word}"
 
 
+def with_its_variables(account: str, text: str) -> str:
+    """*text* about the first account of a platform, with the names of this account's variables."""
+    if not is_further(account):
+        return text
+    return text.replace(prefix_of(platform_of(account)), prefix_of(account))
+
+
 def prefix_of(account: str) -> str:
     """How the account's variables begin: ``TELEGRAM_`` of ``telegram``, ``TELEGRAM_SALES_`` of ``telegram.sales``."""
     return account.upper().replace(".", "_") + "_"

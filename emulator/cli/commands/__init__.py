@@ -31,11 +31,13 @@ from emulator.cli.commands import (
     verify,
     why,
 )
+from emulator.cli.commands.channels import accounts
 from emulator.cli.commands.frame import command
 
 _GROUPS = {
     "agents": agents.app,
     "teams": teams.app,
+    "accounts": accounts.app,
     "chats": chats.app,
     "wirings": chats.wirings_app,
     "users": users.app,

@@ -10,7 +10,7 @@ from typing import Any
 
 from emulator.platforms import files, reactions
 from emulator.platforms.discord.attachments import Cdn
-from emulator.platforms.initial_people import BOT_NAME, GUILD_ID, DiscordApp
+from emulator.platforms.initial_people import GUILD_ID, DiscordApp, bot_name
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 
 THREAD_TYPES = (10, 11, 12)
@@ -25,7 +25,7 @@ class DiscordObjects:
 
     @property
     def bot_user(self) -> dict[str, Any]:
-        return {**_user(self._app.id, BOT_NAME.lower(), None), "discriminator": "0001", "bot": True}
+        return {**_user(self._app.id, bot_name(self._store).lower(), None), "discriminator": "0001", "bot": True}
 
     @property
     def me(self) -> dict[str, Any]:

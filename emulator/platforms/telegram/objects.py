@@ -6,7 +6,7 @@ Source: https://core.telegram.org/bots/api#available-types
 from typing import Any
 
 from emulator.platforms import files
-from emulator.platforms.initial_people import BOT_NAME, BOT_USERNAME, TelegramBot
+from emulator.platforms.initial_people import TelegramBot
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 from emulator.platforms.telegram.files import TelegramFiles
 
@@ -20,7 +20,7 @@ class TelegramObjects:
     @property
     def me(self) -> dict[str, Any]:
         """The bot as a User object."""
-        return {"id": self._bot.id, "is_bot": True, "first_name": BOT_NAME, "username": BOT_USERNAME}
+        return {"id": self._bot.id, "is_bot": True, "first_name": self._bot.name, "username": self._bot.username}
 
     def person(self, person: FakePerson) -> dict[str, Any]:
         return {

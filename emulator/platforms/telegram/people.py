@@ -12,7 +12,6 @@ from emulator.platforms import reactions
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.errors import ActionRefused
-from emulator.platforms.initial_people import BOT_USERNAME
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 from emulator.platforms.telegram.markup import find, utf16_length
 from emulator.platforms.telegram.objects import TelegramObjects
@@ -260,8 +259,9 @@ class TelegramPeople:
         replied = self._store.message(chat, message.detail["reply_to"]) if "reply_to" in message.detail else None
         if replied is not None and replied.is_bot:
             return True
+        own = str(self._objects.me["username"])
         command = re.match(r"/[A-Za-z0-9_]+(?:@(\w+))?(?!\w)", message.text)
-        return command is not None and (command[1] or BOT_USERNAME).lower() == BOT_USERNAME
+        return command is not None and (command[1] or own).lower() == own
 
     def add_newcomer(self, name: str) -> FakePerson:
         """A new person called *name*, who has not written to the bot yet."""

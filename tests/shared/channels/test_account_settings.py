@@ -50,11 +50,13 @@ def test_a_missing_setting_is_named_with_the_accounts_prefix_and_never_the_first
 
 
 def test_the_file_of_tokens_gives_what_no_variable_gives(monkeypatch, tokens):
-    tokens.write_text(json.dumps({"telegram.sales": {"bot_token": TOKEN, "webhook_secret": "from-the-file"}}))
+    of_the_file = {"bot_token": TOKEN, "webhook_secret": "from-the-file", "api_base": "http://127.0.0.1:3"}
+    tokens.write_text(json.dumps({"telegram.sales": of_the_file}))
     monkeypatch.setenv("TELEGRAM_SALES_WEBHOOK_SECRET", "from-the-variable")
     found = TelegramSettings.of("telegram.sales")
     assert found.bot_token.get_secret_value() == TOKEN
     assert found.webhook_secret.get_secret_value() == "from-the-variable"
+    assert found.api_base == "http://127.0.0.1:3"
     assert TOKEN not in redact(f"the token is {TOKEN}")
 
 

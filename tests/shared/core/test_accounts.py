@@ -20,6 +20,14 @@ def test_a_name_tells_the_platform_and_the_variables(name, platform, prefix, is_
     assert accounts.is_further(name) is is_further
 
 
+def test_a_sentence_about_settings_names_those_of_the_account():
+    sentence = "check TELEGRAM_BOT_TOKEN and TELEGRAM_API_BASE"
+    assert accounts.with_its_variables("telegram", sentence) == sentence
+    assert accounts.with_its_variables("telegram.sales", sentence) == (
+        "check TELEGRAM_SALES_BOT_TOKEN and TELEGRAM_SALES_API_BASE"
+    )
+
+
 @pytest.mark.parametrize("word", ["", "telegram"])
 def test_without_a_word_of_its_own_it_is_the_first_account(word):
     assert accounts.name_of("telegram", word) == "telegram"
