@@ -1,0 +1,92 @@
+"""Further accounts on the fakes: each has a bot, chats and a webhook of its own."""
+
+import json
+import stat
+
+import pytest
+
+from emulator.platforms import further_accounts
+from tests.emulator.platforms.conftest import ANA
+
+SALES = "telegram.sales"
+
+
+async def put(world, name):
+    """Add the account; status and answer."""
+    async with world.session.put(f"{world.platforms.url}/control/accounts/{name}") as response:
+        return response.status, await response.json()
+
+
+async def get(world, path):
+    async with world.session.get(world.platforms.url + path) as response:
+        return response.status, await response.json()
+
+
+def test_a_second_bot_has_chats_and_tokens_of_its_own(play, tmp_path):
+    tokens = tmp_path / "p.db.tokens"
+
+    async def scenario(world):
+        await world.restart(account_tokens=tokens)
+        assert (await put(world, SALES))[0] == 201
+        kept = json.loads(tokens.read_text())[SALES]
+        assert kept["bot_token"] != world.env["TELEGRAM_BOT_TOKEN"]
+        async with world.session.post(f"{kept['api_base']}/bot{kept['bot_token']}/getMe") as response:
+            me = (await response.json())["result"]
+        first = (await world.bot("getMe"))["result"]
+        assert (me["first_name"], me["username"]) == ("Sales", "sales_bot")
+        assert (first["first_name"], first["username"]) == ("Postroom", "postroom_bot")
+        assert me["id"] != first["id"]
+        send = f"{kept['api_base']}/bot{kept['bot_token']}/sendMessage"
+        await world.do(f"/accounts/{SALES}/control/telegram/users/{ANA}/message", {"text": "hello sales"})
+        async with world.session.post(send, json={"chat_id": int(ANA), "text": "hello Ana"}) as response:
+            assert response.status == 200
+        _, mine = await get(world, f"/accounts/{SALES}/chat/telegram/chats/{ANA}")
+        _, others = await get(world, f"/chat/telegram/chats/{ANA}")
+        assert [each["text"] for each in mine["messages"]] == ["hello sales", "hello Ana"]
+        assert others["messages"] == []
+        refused = f"{world.env['TELEGRAM_API_BASE']}/bot{kept['bot_token']}/getMe"
+        async with world.session.post(refused) as response:
+            assert response.status == 401
+
+    play(scenario)
+    assert stat.S_IMODE(tokens.stat().st_mode) == 0o600
+
+
+def test_its_updates_go_to_the_webhook_of_its_account(play):
+    async def scenario(world):
+        await put(world, SALES)
+        _, hook = await get(world, f"/accounts/{SALES}/control/telegram/webhook")
+        assert hook["url"].endswith(f"/{SALES}")
+
+    play(scenario)
+
+
+def test_it_is_still_there_after_a_restart_and_gone_after_its_removal(play):
+    async def scenario(world):
+        await put(world, SALES)
+        await world.do(f"/accounts/{SALES}/control/telegram/users/{ANA}/message", {"text": "kept"})
+        await world.restart()
+        _, found = await get(world, "/control/accounts")
+        assert list(found["accounts"]) == [SALES]
+        _, chat = await get(world, f"/accounts/{SALES}/chat/telegram/chats/{ANA}")
+        assert [each["text"] for each in chat["messages"]] == ["kept"]
+        async with world.session.delete(f"{world.platforms.url}/control/accounts/{SALES}") as response:
+            assert response.status == 200
+        assert (await get(world, f"/accounts/{SALES}/chat/state"))[0] == 404
+        await world.restart()
+        assert (await get(world, "/control/accounts"))[1] == {"accounts": {}}
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("name", ["telegram", "pigeon.loft", "telegram.Sales", "telegram..x", "telegram.a.b", "x"])
+def test_only_the_name_of_a_further_account_makes_one(name):
+    assert not further_accounts.is_name(name)
+
+
+def test_a_name_that_is_none_is_refused_in_words(play):
+    async def scenario(world):
+        status, answer = await put(world, "telegram.Sales")
+        assert (status, "telegram.sales" in answer["error"]) == (400, True)
+
+    play(scenario)
