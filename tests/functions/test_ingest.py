@@ -50,6 +50,13 @@ def telegram(body=PRIVATE, **fields):
     return {"content": body, "headers": SECRET, **fields}
 
 
+def test_a_press_of_an_old_button_is_answered_so_that_it_stops_waiting(serving, conn):
+    body = (EVENTS / "telegram/101_callback_query_topic.json").read_bytes()
+    (answer,) = post(serving, telegram(body))
+    press = json.loads(body)["callback_query"]["id"]
+    assert answer.json() == {"method": "answerCallbackQuery", "callback_query_id": press}
+
+
 def test_a_message_is_stored_and_answered_with_an_empty_200(serving, conn):
     (answer,) = post(serving, telegram())
     assert (answer.status_code, answer.content) == (200, b"")

@@ -15,12 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from shared.channels import downloads, markdown, platform_api
 from shared.channels.account_settings import AccountSettings
 from shared.channels.base import (
+    Event,
     Outgoing,
     OutgoingFile,
     Part,
@@ -122,14 +124,18 @@ class TelegramChannel:
         self._webhook_url = settings.webhook_url
 
     def receive(self, request: WebhookRequest, *, now_ms: int) -> Received:
-        """See ``Channel.receive``. The reply is an empty 200: Telegram could execute a JSON body as an API call."""
+        """See ``Channel.receive``. The reply is an empty 200: Telegram executes a JSON body as an API call.
+
+        Only the reply to a press that nothing of ours answers is such a call: the button would wait for its answer.
+        """
         given = request.headers.get(SIGNATURE_HEADER, "").encode("utf-8", "surrogatepass")
         if not hmac.compare_digest(
             given, self._secret
         ):  # as bytes: compare_digest raises TypeError for text that isn't ASCII
             raise SignatureInvalid("the X-Telegram-Bot-Api-Secret-Token header is missing or wrong")
         try:
-            return Received((self._parser.parse(request.body),))
+            event = self._parser.parse(request.body)
+            return Received((event,), not_taken=_unanswered(event))
         except (ValueError, RecursionError) as error:
             raise PayloadInvalid(f"the body is not valid JSON ({type(error).__name__})") from None
 
@@ -267,6 +273,15 @@ class TelegramChannel:
         sent = Form({name: _field(value) for name, value in body.items()}, files) if files else dict(body)
         scopes = limits.scopes_of(self.name, method, body)
         return await platform_api.call(client, "Telegram", "POST", f"{self._base}/{method}", sent, {}, scopes=scopes)
+
+
+def _unanswered(event: Event) -> WebhookReply | None:
+    """The reply to a press that no card and no question takes, such as one of an old button; else None."""
+    press = event.context.get("callback_id")
+    if not isinstance(press, str):
+        return None
+    call = {"method": "answerCallbackQuery", "callback_query_id": press}
+    return WebhookReply(body=msgspec.json.encode(call), content_type="application/json")
 
 
 def _field(value: Any) -> Any:

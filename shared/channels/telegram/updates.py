@@ -248,7 +248,9 @@ def _callback(key: str, raw: Any) -> Event:
     callback = msgspec.convert(raw, CallbackQuery)
     message = callback.message
     if message is None:  # a button under an inline message: no chat to answer in
-        return Event("ignore", key, sender_id=str(callback.sender.id), reason="callback_without_chat")
+        context = {"callback_id": callback.id}
+        sender = str(callback.sender.id)
+        return Event("ignore", key, sender_id=sender, context=context, reason="callback_without_chat")
     return replace(
         _in_chat(key, "callback", message.chat, callback.sender),
         thread_id=message.thread_id,

@@ -296,6 +296,31 @@ def test_a_press_carries_the_message_with_the_button(telegram, name):
     assert receive(telegram, body).context["message_id"] == str(pressed)
 
 
+PRESSES = [case["file"] for case in CASES if case["file"].startswith(("10", "342")) and "callback" in case["file"]]
+
+
+@pytest.mark.parametrize("name", PRESSES)
+def test_a_press_that_nothing_takes_is_answered_all_the_same(telegram, name):
+    """Telegram shows a progress bar on the button until its press is answered."""
+    body = (EVENTS / name).read_bytes()
+    received = telegram.receive(request(body), now_ms=NOW)
+    press = json.loads(body)["callback_query"]["id"]
+    assert json.loads(received.not_taken.body) == {"method": "answerCallbackQuery", "callback_query_id": press}
+    assert received.not_taken.content_type == "application/json"
+    assert received.reply.body == b""
+
+
+def test_no_other_update_is_answered_with_a_call(telegram):
+    """Telegram executes what a reply names as a method."""
+    for case in CASES:
+        if case["file"].endswith(".json") and case["file"] not in PRESSES and case["expect"]["kind"] not in ("any",):
+            try:
+                received = telegram.receive(request((EVENTS / case["file"]).read_bytes()), now_ms=NOW)
+            except PayloadInvalid:
+                continue
+            assert (received.reply.body, received.not_taken) == (b"", None), case["file"]
+
+
 ANA = {"id": 7, "first_name": "Ana"}
 BOT = {"id": 7100200300, "is_bot": True, "first_name": "Aurora"}
 GROUP = {"id": -100, "type": "supergroup", "title": "Ops"}
