@@ -1,4 +1,4 @@
-"""The answer to an agent's question by a button: it comes back to the session that asked, as a message of its own.
+"""The answer to an agent's question by a button or a reaction: it comes back to the session that asked, as a message.
 
 The first press counts. Knowing a token proves nothing: the press must come from the chat where the question stands, by
 a person who may talk to the agent there. A redelivered press does nothing more.
@@ -6,13 +6,14 @@ a person who may talk to the agent there. A redelivered press does nothing more.
 
 import json
 import re
+from collections.abc import Sequence
 
 import apsw
 
 from shared.access import cards, people, rules
 from shared.channels.base import Event
 from shared.core import content, ids
-from shared.core.content import MessageContent
+from shared.core.content import MessageContent, ResponseContent
 from shared.core.errors import WrongState
 from shared.core.policy import AccessPolicy
 from shared.db.access import questions
@@ -28,6 +29,7 @@ from shared.routing.apply import Routed, apply
 from shared.routing.effects import Drop, Say
 
 _TOKEN = re.compile(r"(question_[0-9a-z]{8})\.([0-9])")
+_THUMBS = {"👍": "yes", "👎": "no"}
 _NOT_YOURS = "This question is not for you."
 _GONE = "Too late: the agent that asked is gone."
 
@@ -53,8 +55,40 @@ def click(conn: apsw.Connection, channel: str, event: Event, *, policy: AccessPo
     except WrongState:
         return _refuse(conn, channel, event, "question_closed", _too_late(question), policy, now_ms)
     _give_back(conn, channel, event, question, session, chosen, now_ms=now_ms)
-    _close_card(conn, chat, event, question, chosen, now_ms=now_ms)
+    _close_card(conn, chat, event, question, chosen, {"click": event.context, "asked_at": now_ms}, now_ms=now_ms)
     return Routed(stored=1, said=True)
+
+
+def react(conn: apsw.Connection, channel: str, event: Event, chat: Chat, card: int, *, now_ms: int) -> Routed | None:
+    """Handle a reaction to the response in row *card*; None if it answers no question: then it is context.
+
+    Agreed is what the person can read on the card: an option that begins with the emoji, or *Yes* and *No* for a thumb.
+    """
+    question = questions.of_card(conn, card)
+    added = event.context.get("added")
+    chosen = _reacted(question.options, added) if question is not None else None
+    if question is None or chosen is None:
+        return None
+    session = sessions.known(conn, question.session_id)
+    if agents.get(conn, session.agent) is None or not _may_answer(conn, chat, session, question, event):
+        return None
+    key = json.dumps([channel, event.event_key])
+    try:
+        questions.answer(conn, question.question_id, chosen, answered_by=event.sender, click=key, now_ms=now_ms)
+    except WrongState:
+        return None
+    _give_back(conn, channel, event, question, session, chosen, now_ms=now_ms)
+    _close_card(conn, chat, event, question, chosen, {}, now_ms=now_ms)
+    return Routed(stored=1, said=True)
+
+
+def _reacted(options: Sequence[str], added: object) -> str | None:
+    """The option that the only added emoji chooses. Pure."""
+    if not isinstance(added, list) or len(added) != 1:
+        return None
+    emoji = str(added[0])
+    word = _THUMBS.get(emoji)
+    return next((each for each in options if each.startswith(emoji) or each.casefold() == word), None)
 
 
 def _may_answer(conn: apsw.Connection, chat: Chat, session: Session, question: Question, event: Event) -> bool:
@@ -107,9 +141,16 @@ def _give_back(
 
 
 def _close_card(
-    conn: apsw.Connection, chat: Chat, event: Event, question: Question, chosen: str, *, now_ms: int
+    conn: apsw.Connection,
+    chat: Chat,
+    event: Event,
+    question: Question,
+    chosen: str,
+    press: ResponseContent,
+    *,
+    now_ms: int,
 ) -> None:
-    """Replace the question by the question and its answer, without buttons; it acknowledges the press."""
+    """Replace the question by the question and its answer, without buttons; it acknowledges the *press*, if it was one."""
     by = cards.escape(cards.line(event.sender, cards.LONGEST_NAME))
     text = f"{question.question}\n\n**{cards.escape(cards.line(chosen))}** ({by})"
     new = NewResponse(
@@ -120,6 +161,6 @@ def _close_card(
         thread_id=question.thread_id,
         sender="",
         message=text,
-        content=content.encode({"edits": question.card, "click": event.context, "asked_at": now_ms}),
+        content=content.encode({"edits": question.card, **press}),
     )
     responses.enqueue(conn, new, now_ms=now_ms)

@@ -13,7 +13,7 @@ from shared.db.engine import meta
 from shared.db.engine.connection import savepoint
 from shared.db.queue import event_keys
 from shared.db.roster import chats
-from shared.inbound import answers, decisions, deletions, edits, pairing
+from shared.inbound import answers, decisions, deletions, edits, pairing, reactions
 from shared.queue import drafts
 from shared.routing import albums, commands, router
 from shared.routing.apply import Routed, apply
@@ -24,6 +24,7 @@ log = logs.get()
 _GONE = ("left", "kicked")  # the bot was removed from a group; in a direct chat, the person blocked it
 _START = "start"
 _BEFORE_THE_FIRST_MS = 30 * 24 * 60 * 60 * 1000
+_TO_MESSAGES = {"edit": edits.handle, "delete": deletions.handle, "reaction": reactions.handle}
 _THERE = ("member", "administrator", "creator", "restricted")
 
 
@@ -34,10 +35,8 @@ def handle(conn: apsw.Connection, channel: str, event: Event, policy: AccessPoli
     match event.kind:
         case "callback":
             routed = _handle_press(conn, channel, event, policy, now_ms=now_ms)
-        case "edit":
-            routed = edits.handle(conn, channel, event, policy, now_ms=now_ms)
-        case "delete":
-            routed = deletions.handle(conn, channel, event, policy, now_ms=now_ms)
+        case "edit" | "delete" | "reaction":
+            routed = _TO_MESSAGES[event.kind](conn, channel, event, policy, now_ms=now_ms)
         case "membership":
             routed = _handle_membership(conn, channel, event, now_ms=now_ms)
         case "migrate":

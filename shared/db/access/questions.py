@@ -63,6 +63,13 @@ def _question(row: tuple[Any, ...]) -> Question:
     return Question(**values)
 
 
+# Few questions are kept, and reactions to their cards are rare: no index is worth its writes.
+def of_card(conn: apsw.Connection, card: int) -> Question | None:
+    """The question that the response in this row shows, or None."""
+    found = rows(conn, _SELECT + " WHERE card = :card ORDER BY id DESC LIMIT 1", {"card": card})
+    return _question(found[0]) if found else None
+
+
 def ask(
     conn: apsw.Connection,
     *,

@@ -1,4 +1,4 @@
-"""What became of a message on the platform that an edit, a deletion or a reaction names."""
+"""What a message on the platform is here, that an edit, a deletion or a reaction names."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from shared.core import content
-from shared.core.content import MessageContent
+from shared.core.content import MessageContent, ResponseContent
 from shared.db.engine.connection import rows, scalar
 
 SEARCHED = 20_000
@@ -95,3 +95,32 @@ _NEWEST_NOT_SEARCHED = """
 def searched_since(conn: apsw.Connection) -> int:
     """The instant in ms UTC after which ``find`` knows every message that is not pruned."""
     return scalar(conn, _NEWEST_NOT_SEARCHED, {"searched": SEARCHED}) or 0
+
+
+class SaidBefore(NamedTuple):
+    """A response that a message on the platform shows. *agent*: None where we said it ourselves."""
+
+    id: int
+    agent: str | None
+    thread_id: str | None
+    message: str
+    content: ResponseContent
+
+
+_RESPONSE = """
+    SELECT id, agent, thread_id, message, content
+      FROM responses
+     WHERE id > (SELECT max(id) FROM responses) - :searched AND chat_id = :chat
+       AND (platform_message_id = :message OR EXISTS (SELECT 1 FROM json_each(parts) WHERE value = :message))
+     ORDER BY id DESC
+     LIMIT 1
+"""
+
+
+def response(conn: apsw.Connection, chat_id: int, platform_message_id: str) -> SaidBefore | None:
+    """The newest response that this message on the platform is a part of, or None."""
+    found = rows(conn, _RESPONSE, {"chat": chat_id, "message": platform_message_id, "searched": SEARCHED})
+    if not found:
+        return None
+    *fields, kept = found[0]
+    return SaidBefore._make([*fields, content.readable(kept)])
