@@ -34,10 +34,10 @@ from shared.core.errors import (
 )
 from shared.core.settings import Settings
 from shared.db.engine.connection import savepoint
-from shared.db.platforms import channel_outages
+from shared.db.platforms import channel_outages, channel_pauses
 from shared.db.platforms.channel_outages import ChannelOutage
-from shared.db.queue import channel_pauses, responses
-from shared.db.queue.channel_pauses import ChannelPause
+from shared.db.platforms.channel_pauses import ChannelPause
+from shared.db.queue import responses
 from shared.db.queue.responses import Response
 from shared.queue import deliveries, outages, pacing
 from shared.queue.deliveries import DeliveryPolicy, Sending

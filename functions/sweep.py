@@ -1,5 +1,7 @@
 """``sweep``: every minute, rescue work whose process is gone, expire what is over, and prune what is old.
 
+It also looks, every few minutes, whether each platform sends us our bot's events.
+
 An approval that expires says so on its card and to the requester. An approval whose approvers were unknown is shown as
 soon as one of them can be reached.
 
@@ -22,13 +24,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shared.access import requests
+from shared.access.registration_looks import RegistrationLooks
 from shared.channels import registry
 from shared.core import clock, logs
 from shared.core.settings import Settings
 from shared.db.access import albums, approvals, dropped, pairings, questions, rates, tool_calls
 from shared.db.engine import checkpoints, meta, statistics
 from shared.db.engine.connection import open_connection
-from shared.db.platforms import drafts
+from shared.db.platforms import call_holds, drafts
 from shared.db.queue import (
     chains,
     conversations,
@@ -108,6 +111,7 @@ class Sweep(FunctionService):
         super().__init__(settings)
         self.longest_s = longest_s
         self.log = WriteAheadLog(settings.db)
+        self.looks = RegistrationLooks(settings, self.writer)
         self.running = asyncio.Lock()
         self.sizes: dict[str, BatchSize] = {}  # learned; by the chore
 
@@ -178,6 +182,7 @@ class Sweep(FunctionService):
             "pruned_albums": _repeat(partial(albums.prune, older_than_ms=now_ms - event_keys.KEPT_MS)),
             "pruned_drafts": _repeat(partial(drafts.prune, older_than_ms=old_ms)),
             "pruned_spoken": _repeat(partial(spoken.prune, older_than_ms=old_ms)),
+            "pruned_call_holds": _repeat(partial(call_holds.prune, now_ms=now_ms)),
             "pruned_rates": _repeat(partial(rates.prune, older_than_ms=now_ms - _MINUTE_MS)),
             "pruned_tool_calls": _repeat(partial(tool_calls.prune, older_than_ms=old_ms)),
             "pruned_chains": _repeat(partial(chains.prune, older_than_ms=now_ms - chains.KEPT_MS)),
@@ -238,6 +243,7 @@ class Sweep(FunctionService):
 
     async def close(self) -> None:
         self.log.close()
+        await self.looks.close()
         await super().close()
 
 
@@ -325,6 +331,8 @@ async def _tick(service: Sweep) -> Response:
         return JSONResponse({"skipped": "the last sweep still runs"}, status_code=202)
     async with service.running:
         swept = await service.once(now_ms=clock.now_ms())
+        if await service.looks.look(now_ms=clock.now_ms()):
+            service.kick("deliver", "api")
     log.info("sweep.done", **swept.news())
     return JSONResponse(swept.as_dict(), status_code=500 if swept.failed else 200)
 

@@ -23,18 +23,8 @@ from emulator.platforms.telegram.api import FakeTelegram
 from emulator.platforms.telegram.calls import MAX_FORM_BYTES
 from emulator.platforms.telegram.chat_actions import TelegramChatActions
 from emulator.platforms.telegram.people import TelegramPeople
+from shared.channels.telegram.webhooks import UPDATES
 from shared.core.errors import ConfigInvalid
-
-ALLOWED_UPDATES = (
-    "message",
-    "edited_message",
-    "channel_post",
-    "edited_channel_post",
-    "callback_query",
-    "my_chat_member",
-    "message_reaction",
-    "stopped_message_generation",
-)
 
 
 class Platforms:
@@ -141,7 +131,7 @@ class Platforms:
         webhook: Mapping[str, object] = {
             "url": self._config.telegram_webhook_url,
             "secret_token": self._bot.webhook_secret,
-            "allowed_updates": list(ALLOWED_UPDATES),
+            "allowed_updates": list(UPDATES),
         }
         answer = await self._telegram.call("setWebhook", webhook)
         if answer.get("error_code") == 429:

@@ -25,9 +25,10 @@ from shared.core.errors import (
     unexpected,
 )
 from shared.core.settings import Settings
+from shared.db.platforms import channel_pauses
 from shared.db.platforms.channel_outages import ChannelOutage
-from shared.db.queue import channel_pauses, responses
-from shared.db.queue.channel_pauses import ChannelPause
+from shared.db.platforms.channel_pauses import ChannelPause
+from shared.db.queue import responses
 from shared.db.queue.responses import FailureCode, Response, ResponseVerdict
 from shared.db.roster import chats
 from shared.queue import outages, series, unsent_files

@@ -13,6 +13,7 @@ from shared.core import clock, logs
 from shared.core.call_scopes import CallLimits, CallPacing, CallScopes, LimitHold, Scope
 from shared.core.errors import RateLimited
 from shared.db.engine.connection import transaction
+from shared.db.engine.group_commit import Writer
 from shared.db.platforms import call_holds
 from shared.db.platforms.call_holds import CallHold
 from shared.runtime.http_client import ANSWER_BYTES, Client, HttpAnswer, StreamedBody
@@ -94,11 +95,16 @@ class PacedClient:
 
 def paced(client: Client, service: WorkerService) -> PacedClient:
     """The client of a function that works by itself: it reads with its connection, and writes with its writer."""
+    return paced_over(client, service.reader, service.writer)
+
+
+def paced_over(client: Client, reader: apsw.Connection, writer: Writer) -> PacedClient:
+    """The client of another function."""
 
     async def write(work: Callable[[apsw.Connection], None]) -> None:
-        await service.writer.run(work, durable=False)
+        await writer.run(work, durable=False)
 
-    return PacedClient(client, RowPacing(service.reader, write))
+    return PacedClient(client, RowPacing(reader, write))
 
 
 def paced_by(client: Client, conn: apsw.Connection) -> PacedClient:

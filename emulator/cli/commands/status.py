@@ -75,12 +75,26 @@ def paused_agents(agents: Mapping[str, Any]) -> list[str]:
     ]
 
 
+_HEARS = {"kinds_missing": "does not receive everything"}  # by the code of a channel that is deaf
+
+
 def paused_channels(channels: Mapping[str, Any]) -> list[str]:
-    """A sentence for each channel that sends nothing."""
-    return [
+    """A sentence for each channel that sends nothing, or may receive nothing."""
+    found = [
         f"{name} is paused, and its answers wait: {each['paused']['reason']}. Set the right token and restart"
         for name, each in channels.items()
         if each.get("paused")
+    ]
+    found += [
+        f"{name} can't send, and its answers wait: {each['outage']['reason']}. Postroom asks again by itself"
+        for name, each in channels.items()
+        if each.get("outage")
+    ]
+    return found + [
+        f"{name} {_HEARS.get(each['deaf']['code'], 'receives nothing')}: {each['deaf']['reason']}. "
+        f"To mend it: {each['deaf']['command']}"
+        for name, each in channels.items()
+        if each.get("deaf")
     ]
 
 

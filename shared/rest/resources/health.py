@@ -4,10 +4,11 @@ from pathlib import Path
 
 from typing_extensions import TypedDict
 
+from shared.access import channel_watch
 from shared.core import clock
 from shared.core.errors import NotReplicated
 from shared.db.engine import meta
-from shared.db.queue import channel_pauses
+from shared.db.platforms import channel_pauses
 from shared.db.roster import agent_pauses
 from shared.db.roster.agent_pauses import AgentPause
 from shared.replica.last_comparison import LastComparison
@@ -73,6 +74,7 @@ async def get_health(service: Service) -> HealthView:
         f"{name} is paused, and its answers wait: {pause.reason}. Set the right token and restart"
         for name, pause in channel_pauses.every(service.reader).items()
     ]
+    problems += channel_watch.troubles(service.reader)
     problems += [_pause(each) for each in agent_pauses.paused(service.reader).values() if each.paused_by == "postroom"]
     if replica is not None and replica["problem"] is not None:
         problems.append(f"replication is behind: {replica['problem']}")

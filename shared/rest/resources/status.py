@@ -6,10 +6,13 @@ from typing import Literal, NotRequired
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
+from shared.access import channel_watch
 from shared.channels import registry
 from shared.core import clock
 from shared.db.engine import named_rows
-from shared.db.queue import channel_pauses
+from shared.db.platforms import channel_outages, channel_pauses, channel_watches
+from shared.db.platforms.channel_outages import ChannelOutage, OutageCode
+from shared.db.platforms.channel_watches import ChannelWatch, DeafCode
 from shared.db.roster import accounts, agents
 from shared.db.views import access, history
 from shared.db.views.history import EventView
@@ -35,11 +38,35 @@ class ChannelPauseView(TypedDict):
     nextCheckAt: int
 
 
+class ChannelDeafView(TypedDict):
+    """The platform may send us no events since *since*, for this *reason*; *command* mends it."""
+
+    code: DeafCode
+    reason: str
+    since: int
+    command: str
+
+
+class ChannelOutageView(TypedDict):
+    """The platform can't be reached or can't work since *since*; one call asks again at *nextProbeAt*."""
+
+    code: OutageCode
+    reason: str
+    since: int
+    nextProbeAt: int
+
+
 class ChannelStatus(TypedDict):
-    """*running*: ``deliver`` runs, which sends the channel's responses. *paused*: they wait, and none is sent."""
+    """*running*: ``deliver`` runs, which sends the channel's responses. *paused*, *outage*: they wait, none is sent.
+
+    *deaf*: messages may not come in. *lookedAt*: when the platform last said what is registered for our bot.
+    """
 
     running: bool
     paused: NotRequired[ChannelPauseView]
+    outage: NotRequired[ChannelOutageView]
+    deaf: NotRequired[ChannelDeafView]
+    lookedAt: NotRequired[int]
 
 
 class SystemStatus(TypedDict):
@@ -109,12 +136,33 @@ async def get_status(service: Service, *, request: Request) -> SystemStatus:
 
 
 def _channel_statuses(service: Service, *, is_delivering: bool) -> dict[str, ChannelStatus]:
-    """The wired channels and the paused ones, by name."""
+    """The wired channels, and those of which there is something to say, by name."""
     found: dict[str, ChannelStatus] = {name: {"running": is_delivering} for name in _wired_channels(service)}
     for name, pause in channel_pauses.every(service.reader).items():
         view: ChannelPauseView = {"reason": pause.reason, "since": pause.paused_at, "nextCheckAt": pause.check_at}
-        found[name] = {"running": is_delivering, "paused": view}
+        found.setdefault(name, {"running": is_delivering})["paused"] = view
+    for name, outage in channel_outages.every(service.reader).items():
+        found.setdefault(name, {"running": is_delivering})["outage"] = _outage(outage)
+    for name, watch in channel_watches.every(service.reader).items():
+        status = found.setdefault(name, {"running": is_delivering})
+        status["lookedAt"] = watch.looked_at
+        if watch.code is not None:
+            status["deaf"] = _deaf(watch, watch.code)
     return found
+
+
+def _outage(outage: ChannelOutage) -> ChannelOutageView:
+    return {
+        "code": outage.code,
+        "reason": outage.reason,
+        "since": outage.began_at,
+        "nextProbeAt": outage.probe_at,
+    }
+
+
+def _deaf(watch: ChannelWatch, code: DeafCode) -> ChannelDeafView:
+    command = channel_watch.command(watch)
+    return {"code": code, "reason": watch.reason or "", "since": watch.since, "command": command}
 
 
 def _wired_channels(service: Service) -> list[str]:

@@ -17,9 +17,9 @@ from shared.core.errors import (
 )
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
-from shared.db.platforms import channel_outages
+from shared.db.platforms import channel_outages, channel_pauses
 from shared.db.platforms.channel_outages import ChannelOutage
-from shared.db.queue import channel_pauses, responses
+from shared.db.queue import responses
 from shared.queue import deliveries
 from shared.queue.deliveries import DeliveryPolicy
 from tests.support import LEASE, NOW, answer, column, dump, row

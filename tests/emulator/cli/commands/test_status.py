@@ -12,7 +12,7 @@ from emulator.cli.output import local_time
 from shared.core import clock
 from shared.db.engine import meta
 from shared.db.engine.connection import transaction
-from shared.db.queue import channel_pauses
+from shared.db.platforms import channel_pauses
 from shared.db.roster import agent_pauses
 from shared.replica.last_comparison import LastComparison
 from shared.runtime.kick import Listener

@@ -7,7 +7,8 @@ import pytest
 
 from shared.db.access import dropped
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import channel_pauses, messages
+from shared.db.platforms import channel_pauses
+from shared.db.queue import messages
 from shared.db.roster import chats
 from shared.db.views import why, why_sentences
 from shared.queue import turns

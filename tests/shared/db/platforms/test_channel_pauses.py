@@ -1,6 +1,6 @@
 from shared.db.engine.connection import transaction
-from shared.db.queue import channel_pauses
-from shared.db.queue.channel_pauses import ChannelPause
+from shared.db.platforms import channel_pauses
+from shared.db.platforms.channel_pauses import ChannelPause
 from tests.support import NOW, column
 
 
