@@ -10,7 +10,7 @@ from shared.channels import registry
 from shared.core import accounts as names
 from shared.core import clock
 from shared.core.errors import NotFound, WrongState
-from shared.db.queue import channel_pauses
+from shared.db.platforms import channel_pauses
 from shared.db.roster import accounts
 from shared.db.roster.accounts import Account
 from shared.rest.http.common import OK, Ok
