@@ -150,7 +150,7 @@ def _close_card(
     *,
     now_ms: int,
 ) -> None:
-    """Replace the question by the question and its answer, without buttons; it acknowledges the *press*, if it was one."""
+    """Replace the question by the question and its answer, without buttons; acknowledges the *press*, if it was one."""
     by = cards.escape(cards.line(event.sender, cards.LONGEST_NAME))
     text = f"{question.question}\n\n**{cards.escape(cards.line(chosen))}** ({by})"
     new = NewResponse(

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -126,9 +127,8 @@ def ask(conn, chat, *options):
     (session,) = column(conn, "SELECT id FROM sessions")
     card = shown(conn, "Ship it?", "q1")
     with transaction(conn):
-        made = questions.ask(
-            conn, session_id=session, question="Ship it?", options=options, expires_at=NOW + 9, now_ms=NOW
-        )
+        asked = {"question": "Ship it?", "options": options, "expires_at": NOW + 9}
+        made = questions.ask(conn, session_id=session, **asked, now_ms=NOW)
         rows(
             conn,
             "UPDATE questions SET chat_id = :chat, card = :card WHERE question_id = :id",
@@ -175,8 +175,6 @@ def test_a_reaction_decides_no_approval(conn):
     take(conn, event())
     with transaction(conn):
         rows(conn, "UPDATE responses SET parts = '[\"card\"]' WHERE platform_id = '9'")
-    press = Event(
-        "reaction", "r1", platform_id="9", platform_message_id="card", sender_id="9", context={"added": ["👍"]}
-    )
-    assert take(conn, press).dropped == "message_unknown"
+    thumb = replace(reaction("card", sender="9"), platform_id="9")
+    assert take(conn, thumb).dropped == "message_unknown"
     assert column(conn, "SELECT status FROM approvals") == ["pending"]

@@ -1,7 +1,7 @@
 from shared.db.access import dropped
 from shared.db.engine.connection import rows, transaction
 from shared.db.views import originals
-from tests.support import NOW, column, plan, put
+from tests.support import NOW, answer, column, plan, put
 
 
 def found(conn):
@@ -48,3 +48,18 @@ def test_why_a_message_was_dropped_last(conn):
             )  # fmt: skip
     assert originals.dropped_as(conn, "telegram", "100", "m1") == "sender_refused"
     assert column(conn, "SELECT count(*) FROM dropped") == [2]
+
+
+def test_a_response_is_found_by_each_of_its_parts(conn):
+    from_agent = answer(conn, "one", agent="assistant", content={"context": {"receiver_user_id": "5"}})
+    ours = answer(conn, "two")
+    with transaction(conn):
+        for row, parts in ((from_agent, '["a1", "a2"]'), (ours, '["b1", null]')):
+            rows(conn, "UPDATE responses SET parts = :parts WHERE id = :row", {"parts": parts, "row": row})
+    (chat,) = column(conn, "SELECT id FROM chats")
+    found = originals.response(conn, chat, "a2")
+    assert (found.id, found.agent, found.message) == (from_agent, "assistant", "one")
+    assert found.content["context"] == {"receiver_user_id": "5"}
+    assert originals.response(conn, chat, "b1").agent is None
+    assert originals.response(conn, chat, "a") is None
+    assert originals.response(conn, chat + 1, "a1") is None
