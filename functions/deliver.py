@@ -294,7 +294,7 @@ class Deliver(WorkerService):
             raise PermanentError("the message to react to has no id of the platform: it was never delivered")
         react = channel.react(sending.emoji, target, sending.outgoing(0, of=1), self.client)
         await self._within_lease(react, is_repeatable=True)
-        await self._write(partial(self._acknowledge, response=sending.response, sent=(None,), also=(), unsent=()))
+        await self._write(partial(self._acknowledge, response=sending.response, sent=(), also=(), unsent=()))
         return 1
 
     async def _within_lease(self, work: Coroutine[Any, Any, T], *, is_repeatable: bool) -> T:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import apsw
 from pydantic import BaseModel, ConfigDict
 
+from shared.channels.base import OutgoingFile
 from shared.core.errors import WrongState
 from shared.core.policy import AccessPolicy
 from shared.db.queue import responses
@@ -17,6 +18,7 @@ from shared.db.queue.sessions import Session
 from shared.db.roster.agents import Agent
 from shared.queue import spoken
 from shared.queue.chains import MailLimits
+from shared.tools.outbox_files import FileTaker
 
 Permission = Literal["session", "approval"]
 """``session``: the tool does what this session may do anyway; ``approval``: an owner or admin decides first."""
@@ -36,6 +38,7 @@ class ToolCall:
         claim: of the turn; None: an operator calls the tool as the agent, outside any turn.
         asked: the message that the turn answers; None: there is none.
         key: of the call in its turn.
+        file: the copy of the file that the call hands over, see ``Tool.hands_over``; None: it hands over none.
     """
 
     conn: apsw.Connection
@@ -47,6 +50,7 @@ class ToolCall:
     policy: AccessPolicy
     limits: MailLimits
     now_ms: int
+    file: OutgoingFile | None = None
 
     def say(self, new: NewResponse) -> int:
         """Store what the agent says to people; the row of the response.
@@ -68,6 +72,13 @@ class ToolCall:
             spoken.act(self.conn, self.claim, key=self.key, now_ms=self.now_ms)
 
 
+class HandedOver(NamedTuple):
+    """A file as the agent names it, and what its receiver can be given."""
+
+    name: str
+    taker: FileTaker
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool: *description* is for a model, and says when to use it and what it answers.
@@ -78,6 +89,8 @@ class Tool:
         reads: it changes nothing, so a repeated call runs again.
         is_repeatable: the same arguments again mean another call, where the caller gives its calls no ids.
         kicks: the functions that look for work afterwards.
+        hands_over: the file of the outbox that the call hands over, and who gets it. It only reads, and refuses what
+            ``run`` would refuse; the file is copied before the transaction.
     """
 
     name: str
@@ -88,6 +101,7 @@ class Tool:
     reads: bool = False
     is_repeatable: bool = False
     kicks: tuple[str, ...] = ()
+    hands_over: Callable[[ToolCall, Any], HandedOver] | None = None
 
 
 class NotPossibleYet(WrongState):

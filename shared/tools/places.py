@@ -12,8 +12,9 @@ from shared.db.queue.responses import NewResponse
 from shared.db.roster import chats, destinations
 from shared.db.roster.chats import Chat
 from shared.db.roster.destinations import Destination
-from shared.queue import mailbox, replies, rooms
+from shared.queue import endings, mailbox, replies, rooms
 from shared.tools.base import ToolCall
+from shared.tools.outbox_files import FileTaker
 
 _LISTED = 30  # destinations that an error names
 
@@ -127,6 +128,13 @@ def _of_chat(call: ToolCall, name: str, chat_id: int) -> SpeakingPlace:
     if person is not None and person.chat_id == chat.id and content.private_to(person.content) is None:
         return SpeakingPlace(name, person)
     return SpeakingPlace(name, chat=chat)
+
+
+def file_taker(call: ToolCall, there: SpeakingPlace) -> FileTaker:
+    """What the people there can be given."""
+    if there.asked is not None and endings.is_waited_for(call.conn, there.asked):
+        return FileTaker(is_fetched=True)
+    return FileTaker(limits=registry.traits(there.channel).files if there.chat_id is not None else None)
 
 
 def words(call: ToolCall, text: str) -> str:

@@ -1,19 +1,17 @@
-"""Tools that say something to people: a message, a card, a change of what was said; and what no channel can do yet."""
+"""Tools that say something to people: a message, a card, a file, a reaction, a change of what was said."""
 
 from typing import Annotated
 
 from pydantic import Field
 
-from shared.channels import registry
-from shared.core import content
-from shared.core.errors import NotFound, WrongState
-from shared.db.queue.responses import NewResponse
+from shared.channels import outgoing_files
+from shared.core.errors import NotFound
 from shared.db.views import own_responses
 from shared.db.views.own_responses import OwnResponse
+from shared.queue import edits, reactions
 from shared.tools import places
-from shared.tools.base import Arguments, NotPossibleYet, Tool, ToolCall
+from shared.tools.base import Arguments, HandedOver, NotPossibleYet, Tool, ToolCall
 
-_ONE_PART = 1900  # characters that every platform takes as one message
 _LARGEST_ROW = 2**63 - 1
 
 Text = Annotated[str, Field(min_length=1, max_length=50_000, description="Markdown; long texts are split for you")]
@@ -91,44 +89,25 @@ class EditMessage(Arguments):
 
 
 def _edit_message(call: ToolCall, given: EditMessage) -> str:
-    said = _own(call, given.message)
-    new = NewResponse(
-        message_id=said.message_id,
-        in_reply_to=said.in_reply_to,
-        channel=said.channel,
-        chat_id=said.chat_id,
-        platform_id=said.platform_id,
-        thread_id=said.thread_id,
-        sender=said.sender,
-        message=places.words(call, given.text),
-        agent=call.agent.id,
-        session_id=call.session.id,
-        content=content.encode({"edits": said.id}),
-    )
-    row = call.say(new)
+    said = _said(call, given.message)
+    text = places.words(call, given.text)
+    row = call.say(edits.of(said, text, agent=call.agent.id, session_id=call.session.id))
     return f"Message {said.id} will show the new text. To change it again, edit message {row}."
 
 
-def _own(call: ToolCall, row: int) -> OwnResponse:
+def _said(call: ToolCall, row: int) -> OwnResponse:
     """What the agent said in this conversation.
 
     Raises:
         NotFound: it said no such thing here.
-        NotPossibleYet, WrongState: it can't be changed.
     """
     said = own_responses.get(call.conn, row)
     if said is None or (said.agent, said.session_id) != (call.agent.id, call.session.id):
         raise NotFound(f"you sent no message {row} in this conversation; send_message gives the number")
-    if not registry.is_adapted(said.channel) or "context" in said.content:
-        raise NotPossibleYet(f"messages of {said.channel} can't be changed here: send a new message instead")
-    if said.status in ("dead", "deleted"):
-        raise WrongState(f"message {row} was never delivered: send a new message instead")
-    if said.parts > 1 or len(said.message) > _ONE_PART:
-        raise WrongState(f"message {row} was too long for one message of the platform: send a new message instead")
     return said
 
 
-# -- what no channel can do yet ---------------------------------------------------------------------------------------
+# -- send_file ---------------------------------------------------------------------------------------------------------
 
 
 class SendFileArguments(Arguments):
@@ -137,24 +116,54 @@ class SendFileArguments(Arguments):
     to: To = None
 
 
-def _send_file(call: ToolCall, given: SendFileArguments) -> str:
+def _hand_over(call: ToolCall, given: SendFileArguments) -> HandedOver:
     there = places.place(call, given.to)
-    raise NotPossibleYet(
-        f"files can't be sent to {there.name} ({there.channel}) yet, and nothing was sent: put what matters of the "
-        "file into a message"
-    )
+    taker = places.file_taker(call, there)
+    if not taker.takes_files:
+        raise NotPossibleYet(
+            f"files can't be sent to {there.name} ({there.channel}), and nothing was sent: put what matters of the "
+            "file into a message"
+        )
+    return HandedOver(given.path, taker)
+
+
+def _send_file(call: ToolCall, given: SendFileArguments) -> str:
+    file = call.file
+    assert file is not None  # noqa: S101 - ``_hand_over`` named it
+    there = places.place(call, given.to)
+    text = places.words(call, given.text) if given.text.strip() else ""
+    row = call.say(places.response(call, there, text)._replace(files=outgoing_files.encode([file])))
+    return f"Sent {file.name} to {there.name} as message {row}."
+
+
+# -- add_reaction ------------------------------------------------------------------------------------------------------
 
 
 class AddReaction(Arguments):
-    message: Annotated[str, Field(min_length=1, max_length=200, description="the id of the message to react to")]
-    emoji: Annotated[str, Field(min_length=1, max_length=32)]
+    message: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=200,
+            description="the id of the message to react to, or the number of one that you sent",
+        ),
+    ]
+    emoji: Annotated[str, Field(min_length=1, max_length=32, description="one emoji")]
+    remove: Annotated[bool, Field(description="take your reaction back")] = False
 
 
 def _add_reaction(call: ToolCall, given: AddReaction) -> str:
-    there = places.here(call)
-    raise NotPossibleYet(
-        f"reactions can't be added on {there.channel} yet, and nothing was done: say it in words, if it matters"
-    )
+    emoji = None if given.remove else given.emoji
+    agent, session = call.agent.id, call.session.id
+    if given.message.isdecimal() and int(given.message) <= _LARGEST_ROW:
+        said = _said(call, int(given.message))
+        call.say(reactions.to_response(said, emoji, agent=agent, session_id=session))
+    else:
+        asked = reactions.message(call.conn, given.message)
+        if asked.session_id != session:
+            raise NotFound(f"there is no message {given.message!r} in this conversation")
+        call.say(reactions.to_message(asked, emoji, agent=agent, session_id=session))
+    return "Your reaction is taken back." if given.remove else f"Reacted with {given.emoji}."
 
 
 TOOLS = (
@@ -184,14 +193,17 @@ TOOLS = (
     ),
     Tool(
         "send_file",
-        "Send a file from your outbox. Where the channel can't carry files yet, the answer says so.",
+        "Send a file from your outbox now, while you go on working, with a caption if you like. Where the channel "
+        "can't carry files, or not such a large one, the answer says so. Answers with the number of the message.",
         SendFileArguments,
         _send_file,
         kicks=("deliver",),
+        hands_over=_hand_over,
     ),
     Tool(
         "add_reaction",
-        "React to a message with an emoji. Where the channel can't do that yet, the answer says so.",
+        "React to a message with an emoji: your newest reaction to it counts. Where the channel can't do that, or "
+        "takes other emoji only, the answer says so.",
         AddReaction,
         _add_reaction,
         kicks=("deliver",),

@@ -11,18 +11,21 @@ An error keeps nothing, so a repeated call tries again. A run of the turn anew h
 follows from what the first run said is decided in ``shared.queue.spoken``.
 """
 
+import asyncio
 import hashlib
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, Self
 
 import apsw
 
 from shared.agents.access import ToolAnswer, ToolSpec
-from shared.core import clock, logs, redaction
+from shared.agents.session_files import NotSendable
+from shared.channels.base import OutgoingFile
+from shared.core import clock, ids, logs, redaction
 from shared.core.errors import ClaimLost, NotFound, PostroomError, WrongState
 from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
@@ -33,8 +36,9 @@ from shared.db.queue.claims import Claim
 from shared.db.roster import agents
 from shared.queue import chain_ends
 from shared.queue.chains import MailLimits, MailRefused
-from shared.tools import arguments, registry
+from shared.tools import arguments, outbox_files, registry
 from shared.tools.base import Arguments, Tool, ToolCall
+from shared.tools.outbox_files import FilePlace
 
 log = logs.get()
 
@@ -91,6 +95,7 @@ class SessionToolbox:
     ) -> None:
         self._service = service
         self._caller = caller
+        self._settings = settings
         self._policy = AccessPolicy.of(settings)
         self._limits = MailLimits.of(settings)
         self._now_ms = now_ms
@@ -145,15 +150,44 @@ class SessionToolbox:
         return tool.run(self._fenced(self._service.reader, key), checked)
 
     async def _act(self, tool: Tool, checked: Arguments, key: str) -> str:
-        answer = await self._service.writer.run(partial(self._once, tool=tool, checked=checked, key=key))
+        file = await self._copied(tool, checked, key)
+        try:
+            answer = await self._service.writer.run(partial(self._once, tool=tool, checked=checked, key=key, file=file))
+        except Exception:
+            if file is not None:
+                outbox_files.discard(file)
+            raise
         self.has_acted = True
         self._service.kick(*tool.kicks, "api")
         log.info("tool.called", tool=tool.name, turn=self._caller.turn, agent=self._caller.agent)
         return answer
 
-    def _once(self, conn: apsw.Connection, *, tool: Tool, checked: Arguments, key: str) -> str:
+    async def _copied(self, tool: Tool, checked: Arguments, key: str) -> OutgoingFile | None:
+        """A copy of the file of the outbox that the call hands over; None: it hands over none (any more).
+
+        Raises:
+            ClaimLost: the turn is over.
+            WrongState: it can't be sent.
+        """
+        if tool.hands_over is None:
+            return None
+        call = self._fenced(self._service.reader, key)
+        if tool_calls.find(call.conn, self._caller.turn, key) is not None:
+            return None  # it was made before, and nothing is done twice
+        handed = tool.hands_over(call, checked)
+        folder = self._settings.agents_dir / (call.agent.folder or call.agent.id)
+        target = self._settings.files / (self._caller.claim.token if self._caller.claim else ids.new("tool"))
+        place = FilePlace(folder, call.session.session_id, target)
+        try:
+            return await asyncio.to_thread(outbox_files.copied, handed.name, place, handed.taker)
+        except NotSendable as error:
+            raise WrongState(f"the file was not sent: {error}") from None
+
+    def _once(
+        self, conn: apsw.Connection, *, tool: Tool, checked: Arguments, key: str, file: OutgoingFile | None
+    ) -> str:
         """The effects of the call and its answer, or the answer that it got before."""
-        call = self._fenced(conn, key)
+        call = replace(self._fenced(conn, key), file=file)
         before = tool_calls.find(conn, self._caller.turn, key)
         if before is not None:
             return before

@@ -33,8 +33,8 @@ from shared.gateway import ledger
 from shared.gateway.model_gateway import ModelGateway
 from shared.queue import answers, endings, mailbox, series
 from shared.queue.turns import Failure, TurnReply
+from shared.tools.outbox_files import FilePlace, FileTaker
 from shared.turn import already_said, auto_provider, inbox, lost_session, model_fallback, refusals
-from shared.turn.answer_files import FilePlace, FileTaker
 from shared.turn.answers import TurnAnswers
 from shared.turn.continuation import RunningContinuation, SaveOfProvider
 from shared.turn.doors import TurnDoors

@@ -4,16 +4,15 @@ A client that fetches its answers over REST gets the files' paths with them, and
 the files that it can send; long texts go out in pages there. Whatever is not sent is told, to the person and the agent.
 """
 
-import contextlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from shared.agents import session_files
 from shared.agents.session_files import NotSendable
 from shared.channels import outgoing_files, part_plan
-from shared.channels.base import FileLimits, OutgoingFile
+from shared.channels.base import OutgoingFile
 from shared.core import logs
+from shared.tools.outbox_files import FilePlace, FileTaker, copied
 
 log = logs.get()
 
@@ -22,31 +21,6 @@ MOST_FILES = 20  # of one answer
 
 _FULL_TEXT = "response.md"
 _NOTE = "\n\n_(The full answer is attached as a file.)_"
-
-
-class FilePlace(NamedTuple):
-    """The folder of the agent, the visible id of the session, and the folder for copies of the turn."""
-
-    folder: Path
-    session: str
-    target: Path
-
-
-class FileTaker(NamedTuple):
-    """What the receiver of an answer can be given.
-
-    Attributes:
-        is_fetched: a client of this host fetches the answer, with files of any size and long texts as files.
-        limits: of the channel; None: it sends no files.
-    """
-
-    is_fetched: bool = False
-    limits: FileLimits | None = None
-
-    @property
-    def takes_files(self) -> bool:
-        """Whether it can be given files at all."""
-        return self.is_fetched or self.limits is not None
 
 
 class Attached(NamedTuple):
@@ -76,29 +50,6 @@ def attached(text: str, wanted: Sequence[str], place: FilePlace, taker: FileTake
     if taker.is_fetched:
         text, sent = _with_preview(text, place, sent)
     return Attached(text, tuple(sent), tuple(notes))
-
-
-def copied(name: str, place: FilePlace, taker: FileTaker) -> OutgoingFile:
-    """A copy of the file of the outbox, as it goes out.
-
-    Raises:
-        NotSendable: it can't be sent.
-    """
-    target = place.target if taker.takes_files else None
-    try:
-        copy = session_files.copy_from_outbox(place.folder, place.session, name, target)
-        if copy is None:
-            raise NotSendable("this channel can't send files. It is kept in the outbox")
-        file = outgoing_files.described(copy)
-    except OSError:
-        log.exception("answer.file_not_copied", session=place.session)
-        raise NotSendable("it could not be copied; the log says why") from None
-    problem = None if taker.limits is None else outgoing_files.too_large(file.size, file.kind, taker.limits)
-    if problem is not None:
-        with contextlib.suppress(OSError):
-            copy.unlink()
-        raise NotSendable(problem)
-    return file
 
 
 def _shown(name: str) -> str:

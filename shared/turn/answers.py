@@ -18,8 +18,8 @@ from shared.agents.answer_tags import HandOff, SendFile
 from shared.db.queue.claims import Claim
 from shared.db.queue.message_row import Message
 from shared.queue.turns import TurnReply
+from shared.tools.outbox_files import FilePlace, FileTaker
 from shared.turn import answer_files
-from shared.turn.answer_files import FilePlace, FileTaker
 
 
 class _Reply(NamedTuple):

@@ -25,12 +25,13 @@ class OwnResponse(NamedTuple):
     message: str
     status: str
     parts: int
+    has_files: bool
     content: ResponseContent
 
 
 _GET = """
     SELECT id, message_id, in_reply_to, channel, chat_id, platform_id, thread_id, session_id, agent, sender, message,
-           status, json_array_length(parts), content
+           status, json_array_length(parts), files <> '[]', content
       FROM responses
      WHERE id = :id
 """

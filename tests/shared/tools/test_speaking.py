@@ -1,13 +1,15 @@
 import json
+from pathlib import Path
 
 import pytest
 
-from shared.db.engine.connection import rows, transaction
+from shared.core.settings import Settings
+from shared.db.engine.connection import rows, scalar, transaction
 from shared.db.queue import claims, responses, sessions
 from shared.db.roster import chats
 from shared.queue import mailbox
 from tests.shared.tools.calls import Running, let_send, process_on, running, team_mate
-from tests.support import LEASE, NOW, column, dump, make_agent, make_chat, row, wire
+from tests.support import LEASE, NOW, column, dump, make_agent, make_chat, put, row, wire
 
 SAID = "SELECT channel, platform_id, thread_id, message FROM responses ORDER BY id"
 
@@ -161,21 +163,130 @@ def test_an_edit_goes_out_in_the_place_of_its_message(conn, db):
     assert responses.sent_as(conn, 1, chat_id=first.chat_id) == "tg77"
 
 
-# -- what no channel can do yet ---------------------------------------------------------------------------------------
+# -- files and reactions ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("tool", "given", "sentence"),
-    [
-        ("send_file", {"path": "report.pdf"}, "files can't be sent to this conversation (telegram) yet"),
-        ("send_file", {"path": "../../etc/passwd"}, "files can't be sent to this conversation (telegram) yet"),
-        ("add_reaction", {"message": "m7", "emoji": "\N{THUMBS UP SIGN}"}, "reactions can't be added on telegram yet"),
-    ],
-)
-def test_what_a_channel_can_not_do_yet_is_said_and_stores_nothing(conn, db, tool, given, sentence):
+def outbox(turn, db, name, content=b"42"):
+    """Put a file into the outbox of the turn's session."""
+    session = scalar(turn.process.reader, "SELECT session_id FROM sessions")
+    folder = Settings(db=db).agents_dir / "assistant" / "sessions" / session / "outbox"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(content)
+    return name
+
+
+def files_of(conn):
+    return json.loads(row(conn, "responses")["files"])
+
+
+@pytest.fixture
+def loft(conn):
+    """A destination on Discord, which takes files and reactions."""
+    return let_send(conn, chat=make_chat(conn, "300", "discord"))
+
+
+def test_a_file_goes_out_as_a_copy_that_the_program_can_not_reach(conn, db, loft):
+    with running(conn, db) as turn:
+        outbox(turn, db, "report.txt")
+        said = turn.say("send_file", path="report.txt", text="Here it is", to=loft)
+        assert said == f"Sent report.txt to {loft} as message 1."
+        assert turn.process.kicked >= {"deliver"}
+    (file,) = files_of(conn)
+    assert file["path"].startswith(f"{db}.files/turn_a/")
+    assert (Path(file["path"]).read_bytes(), file["name"], file["kind"], file["size"]) == (
+        *(b"42", "report.txt", "document", 2),
+    )
+    assert row(conn, "responses")["message"] == "Here it is"
+
+
+def test_the_content_tells_how_a_file_appears_not_its_name(conn, db, loft):
+    with running(conn, db) as turn:
+        outbox(turn, db, "chart.txt", b"\x89PNG\r\n\x1a\n")
+        turn.say("send_file", path="chart.txt", to=loft)
+        assert [(each["kind"], each["type"]) for each in files_of(conn)] == [("photo", "image/png")]
+        outbox(turn, db, "photo.jpg", b"<html>")
+        turn.say("send_file", path="photo.jpg", to=loft)
+        assert [(each["kind"], each["type"]) for each in files_of(conn)] == [("document", "application/octet-stream")]
+
+
+@pytest.mark.parametrize("path", ["../../../p.db", "/etc/passwd", "nothing.txt", ""])
+def test_only_what_is_in_the_outbox_is_sent(conn, db, loft, path):
     with running(conn, db) as turn:
         before = dump(conn)
-        assert turn.refusal(tool, **given).startswith(sentence)
+        turn.refusal("send_file", path=path, to=loft)
+        assert dump(conn) == before
+
+
+def test_a_file_that_the_channel_finds_too_large_is_refused_with_its_limit(conn, db, loft):
+    with running(conn, db) as turn:
+        outbox(turn, db, "large.bin", b"x" * (10 * 1024 * 1024 + 1))
+        refusal = turn.refusal("send_file", path="large.bin", to=loft)
+        assert refusal == "the file was not sent: it is larger than 10 MiB, the most that this channel takes"
+    assert list((db.parent / f"{db.name}.files").glob("*/*")) == [], "no copy stays"
+
+
+def test_the_same_call_again_sends_and_copies_nothing(conn, db, loft):
+    with running(conn, db) as turn:
+        outbox(turn, db, "report.txt")
+        first = turn.use("send_file", call_id="c1", path="report.txt", to=loft)
+        assert turn.use("send_file", call_id="c1", path="report.txt", to=loft) == first
+    assert column(conn, "SELECT count(*) FROM responses") == [1]
+    assert len(list((db.parent / f"{db.name}.files").glob("*/*"))) == 1
+
+
+@pytest.mark.parametrize("path", ["report.pdf", "../../etc/passwd"])
+def test_where_a_channel_takes_no_files_nothing_is_stored(conn, db, path):
+    name = let_send(conn, chat=make_chat(conn, "m1", "matrix"))
+    with running(conn, db) as turn:
+        before = dump(conn)
+        assert turn.refusal("send_file", path=path, to=name).startswith(f"files can't be sent to {name} (matrix)")
+        assert dump(conn) == before
+
+
+def on_discord(conn):
+    """The message of the turn came from Discord."""
+    rows(conn, "UPDATE messages SET channel = 'discord', platform_message_id = '77'")
+    return column(conn, "SELECT message_id FROM messages")[0]
+
+
+def test_a_reaction_goes_to_the_message_that_the_agent_names(conn, db):
+    with running(conn, db) as turn:
+        asked = on_discord(conn)
+        turn.say("add_reaction", message=asked, emoji="👀")
+        assert json.loads(row(conn, "responses")["content"])["reaction"] == {
+            "emoji": "👀",
+            "message_id": "77",
+            "row": None,
+        }
+        turn.say("add_reaction", message=asked, emoji="👀", remove=True)
+        assert json.loads(row(conn, "responses")["content"])["reaction"]["emoji"] is None
+
+
+def test_a_reaction_to_ones_own_message_is_by_its_number(conn, db, loft):
+    with running(conn, db) as turn:
+        turn.say("send_message", text="hello", to=loft)
+        turn.say("add_reaction", message="1", emoji="🎉")
+    reaction = json.loads(row(conn, "responses")["content"])["reaction"]
+    assert (reaction["row"], reaction["message_id"]) == (1, None)
+
+
+def test_a_message_of_another_conversation_takes_no_reaction(conn, db):
+    put(conn, "theirs", chat="900", platform_message_id="9")
+    with running(conn, db) as turn:
+        theirs, mine = column(conn, "SELECT message_id FROM messages ORDER BY id")
+        assert turn.refusal("add_reaction", message=theirs, emoji="👀").startswith("there is no message")
+        assert turn.refusal("add_reaction", message="telegram_00000000", emoji="👀").startswith("there is no message")
+        assert turn.refusal("add_reaction", message="17", emoji="👀").startswith("you sent no message 17")
+    assert column(conn, "SELECT count(*) FROM responses") == [0]
+    assert mine
+
+
+def test_where_a_channel_has_no_reactions_nothing_is_stored(conn, db):
+    with running(conn, db, platform_message_id="7") as turn:
+        rows(conn, "UPDATE messages SET channel = 'matrix'")
+        asked = column(conn, "SELECT message_id FROM messages")[0]
+        before = dump(conn)
+        assert turn.refusal("add_reaction", message=asked, emoji="👍").startswith("matrix has no reactions")
         assert dump(conn) == before
 
 
