@@ -154,7 +154,11 @@ BUSY = """
 RESPONSES = """
     SELECT r.id, r.status, r.failure, r.last_error, r.retry_count, r.deliver_after, r.acked_at, r.chat_id,
            ifnull(c.status, '') = 'inactive', c.not_before,
-           (SELECT p.reason FROM channel_pauses p WHERE p.channel = r.channel),
+           coalesce((SELECT p.reason FROM channel_pauses p WHERE p.channel = r.channel),
+                    (SELECT x.reason FROM channel_outages x WHERE x.channel = r.channel AND x.probe_at IS NOT NULL),
+                    (SELECT h.reason
+                       FROM call_holds h
+                      WHERE h.channel = r.channel AND h.scope = 'bot' AND h.key = '' AND h.not_before > :now)),
            (SELECT min(o.id)
               FROM responses o
              WHERE o.channel = r.channel AND o.chat_id = r.chat_id AND (o.status = 'pending' OR o.status = 'delivering')

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from shared.core.call_scopes import LimitHold, Scope
 from shared.db.access import dropped
 from shared.db.engine.connection import rows, transaction
-from shared.db.platforms import channel_pauses
+from shared.db.platforms import call_holds, channel_outages, channel_pauses
+from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.queue import messages
 from shared.db.roster import chats
 from shared.db.views import why, why_sentences
@@ -192,6 +194,20 @@ MESSAGES = {
     "chat_silent": (of_a_chat(f"not_before = {LATER}"), "the platform asked for a pause", LATER),
     "channel_paused": (of_a_paused_channel, "nothing is sent on telegram: Unauthorized", None),
 }
+
+
+def reason_of(conn, row):
+    return why_sentences.of_message(why.message(conn, row, now_ms=NOW), now_ms=NOW).reason
+
+
+def test_an_outage_or_a_wait_of_the_whole_bot_is_the_reason_of_its_answers(conn):
+    row = of_a_paused_channel(conn)
+    rows(conn, "DELETE FROM channel_pauses")
+    channel_outages.begin(conn, ChannelOutage("telegram", NOW, "server_error", "Telegram 502", LATER), now_ms=NOW)
+    assert "nothing is sent on telegram: Telegram 502" in reason_of(conn, row)
+    rows(conn, "UPDATE channel_outages SET probe_at = NULL, ended_at = 1")
+    call_holds.hold(conn, "telegram", LimitHold(Scope("bot"), 10_000, "a wait of 10 s"), now_ms=NOW)
+    assert "nothing is sent on telegram: a wait of 10 s" in reason_of(conn, row)
 
 
 @pytest.mark.parametrize("state", MESSAGES)
