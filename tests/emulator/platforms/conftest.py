@@ -220,8 +220,8 @@ class World:
     async def texts(self, platform: str = "telegram", chat: str = ANA) -> list[str]:
         return [m["text"] for m in (await self.see(f"/control/{platform}/chats/{chat}"))["messages"]]
 
-    async def live_events(self) -> "LiveEvents":
-        return LiveEvents(await self.session.get(self.platforms.url + "/chat/events"))
+    async def live_events(self, query: str = "", **more: Any) -> "LiveEvents":
+        return LiveEvents(await self.session.get(f"{self.platforms.url}/chat/events{query}", **more))
 
 
 class LiveEvents:
