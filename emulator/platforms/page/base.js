@@ -4,7 +4,7 @@ const base = location.pathname.replace(/\/+$/, "");
 const boot = JSON.parse(document.getElementById("boot").textContent);
 const asked = new URLSearchParams(location.search);
 const $ = (selector) => document.querySelector(selector);
-const COLOURS = ["#2f7fc4", "#c2571a", "#7a4fc9", "#b83280", "#2d7d46", "#8a6d1f"];
+const COLOURS = ["#2a74b5", "#b5511a", "#7a4fc9", "#b83280", "#2d7d46", "#8a6d1f"];
 const KEEP = 2000;   // messages that the page holds; older ones are read again when somebody scrolls to them
 
 let state = boot.state;

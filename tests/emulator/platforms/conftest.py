@@ -146,9 +146,9 @@ class World:
         )
         await self.start()
 
-    async def start(self, **changes: Any) -> None:
+    async def start(self, *, port: int = 0, **changes: Any) -> None:
         self.platforms = Platforms(replace(self.config, **changes))
-        await self.platforms.start(bound())
+        await self.platforms.start(bound(port))
         self.env = self.platforms.environment()
         self.endpoint.app_key = self.env["DISCORD_PUBLIC_KEY"]
 
@@ -248,9 +248,10 @@ class LiveEvents:
             pass
 
 
-def bound() -> socket.socket:
+def bound(port: int = 0) -> socket.socket:
     sock = socket.socket()
-    sock.bind(("127.0.0.1", 0))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", port))
     return sock
 
 
