@@ -16,7 +16,7 @@ PREVIEW = 80
 # What people can do on the page besides writing and pressing buttons.
 CAN: dict[Platform, tuple[str, ...]] = {
     "telegram": ("files", "reply", "edit", "delete", "react", "topics"),
-    "discord": (),
+    "discord": ("files", "reply", "edit", "delete", "react", "menus"),
 }
 PIECE = 150  # messages that the page gets at once
 
