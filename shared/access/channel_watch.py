@@ -11,7 +11,7 @@ import apsw
 
 from shared.access import cards, people
 from shared.channels.base import Registration
-from shared.core.accounts import platform_of
+from shared.core.accounts import is_further, platform_of
 from shared.db.access import user_roles, users
 from shared.db.platforms import channel_outages, channel_watches
 from shared.db.platforms.channel_watches import ChannelWatch, DeafCode
@@ -138,9 +138,12 @@ def troubles(conn: apsw.Connection) -> list[str]:
 
 def command(watch: ChannelWatch) -> str:
     """The command that mends a channel that is deaf."""
-    verb = _CONNECT.get(platform_of(watch.channel), "connect")
+    platform = platform_of(watch.channel)
+    verb = _CONNECT.get(platform, "connect")
+    account = f" --account {watch.channel.partition('.')[2]}" if is_further(watch.channel) else ""
+    address = f" --url {watch.known_url}" if watch.known_url and verb == "connect" else ""
     takes_over = " --take-over" if watch.code == "elsewhere" and verb == "connect" else ""
-    return f"emulator channel {watch.channel} {verb}{takes_over}"
+    return f"emulator channel {platform} {verb}{account}{address}{takes_over}"
 
 
 def tell_owner(

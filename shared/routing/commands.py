@@ -12,6 +12,8 @@ CLEAR = "clear"
 FILTERED = frozenset({"help", "login", "logout", "doctor", "config", "remote-control"})  # of the agent's program
 ADMIN = frozenset({CLEAR, "compact", "context", "cost", "files"})
 
+MENU = {CLEAR: "Start afresh: forget what was said here (admins only)"}  # what platforms list for people
+
 _MARKS = ("/", "!")  # of our commands, and of those that an agent reads itself, such as the echo agent's !fail
 
 Outcome = Literal["pass", "drop", "refuse", "do"]

@@ -31,13 +31,14 @@ from emulator.cli.commands import (
     verify,
     why,
 )
-from emulator.cli.commands.channels import accounts
+from emulator.cli.commands.channels import accounts, channel
 from emulator.cli.commands.frame import command
 
 _GROUPS = {
     "agents": agents.app,
     "teams": teams.app,
     "accounts": accounts.app,
+    "channel": channel.app,
     "chats": chats.app,
     "wirings": chats.wirings_app,
     "users": users.app,

@@ -98,7 +98,14 @@ MANIFEST = Manifest(
         ),
         ManifestSetting("API_BASE", "The address of a Bot API server of your own.", is_needed=False),
     ),
-    steps=("Open a chat with @BotFather, send `/newbot`, and keep the token.",),
+    steps=(
+        "Open a chat with @BotFather, send `/newbot`, and keep the token.",
+        "Choose a secret, and give ingest, dispatch and deliver the settings below.",
+        "Let an HTTPS proxy with a public name serve ingest, on port 443, 80, 88 or 8443.",
+        "Connect the bot: it is safe to repeat, and a bot of another program stays with it.",
+        "For groups where the bot should read everything: @BotFather, `/setprivacy`; then add it to the group again.",
+    ),
+    connect="emulator channel telegram connect --url https://bot.example.com",
 )
 
 
@@ -121,7 +128,8 @@ class TelegramChannel:
         redaction.register(token.partition(":")[2])  # the part that is secret, however a URL shows the colon
         self._base = f"{settings.api_base.rstrip('/')}/bot{token}"
         self._file_base = f"{settings.api_base.rstrip('/')}/file/bot{token}"
-        self._webhook_url = settings.webhook_url
+        self.webhook_url = settings.webhook_url
+        self.bot_username = settings.bot_username.removeprefix("@")
 
     def receive(self, request: WebhookRequest, *, now_ms: int) -> Received:
         """See ``Channel.receive``. The reply is an empty 200: Telegram executes a JSON body as an API call.
@@ -196,7 +204,7 @@ class TelegramChannel:
         wanted = None if emoji is None else reactions.nearest(emoji)
         result = await self._react(wanted, message_id, to, client)
         if wanted is not None and "reaction_invalid" in result.reason.lower():
-            allowed = reactions.allowed_in(await self._ask("getChat", {"chat_id": number(to.platform_id)}, client))
+            allowed = reactions.allowed_in(await self.ask("getChat", {"chat_id": number(to.platform_id)}, client))
             result = await self._react(reactions.nearest(wanted, allowed), message_id, to, client)
         platform_api.expect_success(result)
 
@@ -243,7 +251,7 @@ class TelegramChannel:
 
     async def registration(self, client: Client) -> Registration:
         """What ``getWebhookInfo`` says. See ``Channel.registration``."""
-        return webhooks.registration_of(await self._ask("getWebhookInfo", {}, client), self._webhook_url)
+        return webhooks.registration_of(await self.ask("getWebhookInfo", {}, client), self.webhook_url)
 
     async def open_direct(self, sender_id: str, client: Client) -> str:
         """The id of a private chat is the person's id. See ``Channel.open_direct``."""
@@ -251,14 +259,21 @@ class TelegramChannel:
 
     async def check_token(self, client: Client) -> None:
         """See ``Channel.check_token``. Source: #getme."""
-        await self._ask("getMe", {}, client)
+        await self.ask("getMe", {}, client)
 
-    async def _ask(self, method: str, body: Mapping[str, Any], client: Client) -> dict[str, Any]:
-        """The object that a call gives; its error where it gives none."""
+    async def ask(self, method: str, body: Mapping[str, Any], client: Client) -> Any:
+        """The ``result`` of a call of the Bot API.
+
+        Raises:
+            PostroomError: it gives none, as for ``Channel.send``.
+        """
         answer = await self._answer(method, body, client)
         platform_api.expect_success(classify(answer.status, answer.payload))
-        found = answer.payload.get("result")
-        return found if isinstance(found, dict) else {}
+        return answer.payload.get("result")
+
+    async def register(self, url: str, client: Client) -> None:
+        """Let Telegram send all updates to *url*, with our secret. Safe to call twice: it names every parameter."""
+        await self.ask("setWebhook", webhooks.parameters(url, self._secret.decode()), client)
 
     async def _call(
         self, method: str, body: Mapping[str, Any], client: Client, files: Mapping[str, OutgoingFile] | None = None

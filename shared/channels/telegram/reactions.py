@@ -99,9 +99,9 @@ def as_type(emoji: str) -> dict[str, str]:
     return {"type": "emoji", "emoji": emoji}
 
 
-def allowed_in(chat: dict[str, Any]) -> Sequence[str]:
+def allowed_in(chat: Any) -> Sequence[str]:
     """The reactions of a chat, by ``getChat``; a chat that names none allows every emoji."""
-    listed = chat.get("available_reactions")
+    listed = chat.get("available_reactions") if isinstance(chat, dict) else None
     if not isinstance(listed, list):
         return ALLOWED
     return tuple(

@@ -29,8 +29,9 @@ def parameters(url: str, secret: str) -> dict[str, Any]:
     }
 
 
-def registration_of(info: dict[str, Any], ours: str) -> Registration:
-    """The facts of *info*, the answer to ``getWebhookInfo``, beside *ours*, our own address; empty: it is not known."""
+def registration_of(said: Any, ours: str) -> Registration:
+    """The facts of what ``getWebhookInfo`` *said*, beside *ours*, our own address; empty: it is not known."""
+    info = said if isinstance(said, dict) else {}
     url = _text(info.get("url"))
     failed_at, backlog = info.get("last_error_date"), info.get("pending_update_count")
     return Registration(

@@ -36,7 +36,7 @@ def test_every_command_is_in_the_docs(name: str) -> None:
 def test_no_document_names_an_unknown_command_or_option(path: Path) -> None:
     for line in re.findall(r"`(?:\.venv/bin/)?emulator ([a-z][^`]*)`", path.read_text()):
         words = line.split(" -- ")[0].split()
-        name = next((" ".join(words[:count]) for count in (2, 1) if " ".join(words[:count]) in COMMANDS), None)
+        name = next((" ".join(words[:count]) for count in (3, 2, 1) if " ".join(words[:count]) in COMMANDS), None)
         assert name is not None, f"emulator {line}"
         known = {option for parameter in COMMANDS[name].params for option in parameter.opts + parameter.secondary_opts}
         strange = {word for word in words if word.startswith("--") and word not in known}

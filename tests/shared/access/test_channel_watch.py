@@ -93,7 +93,7 @@ def test_an_owner_is_told_once_with_the_command_and_once_when_it_is_well_again(c
     look(conn, Registration(True, OURS, 0), NOW + 25 * MINUTE)
     bad, good = told(conn)
     assert OTHER.removeprefix("https://") in bad.replace("\\", "")
-    assert "emulator channel telegram connect --take-over" in bad.replace("\\", "")
+    assert f"emulator channel telegram connect --url {OURS} --take-over" in bad.replace("\\", "")
     assert good == "telegram receives messages again."
     events = rows(conn, "SELECT type, created_at FROM events WHERE type GLOB 'channel_*' ORDER BY id")
     assert events == [("channel_deaf", NOW + 5 * MINUTE), ("channel_hears", NOW + 20 * MINUTE)]
@@ -106,6 +106,15 @@ def test_nothing_is_lost_where_no_owner_can_be_told(conn):
     assert (found.code, found.since) == ("not_registered", NOW)
     assert channel_watch.command(found) == "emulator channel telegram connect"
     assert channel_watch.troubles(conn) == [channel_watch.sentence(found)]
+
+
+def test_the_command_names_the_account_and_the_address_that_was_ours():
+    further = channel_watches.ChannelWatch(
+        *("telegram.sales", NOW, None, "https://bot.example/webhooks/telegram.sales", None, "deaf", None, None, NOW)
+    )
+    assert channel_watch.command(further) == (
+        "emulator channel telegram connect --account sales --url https://bot.example/webhooks/telegram.sales"
+    )
 
 
 def test_the_address_under_which_events_come_in_is_ours_from_then_on(conn):
