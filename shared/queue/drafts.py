@@ -4,10 +4,9 @@ import re
 
 import apsw
 
-from shared.core.errors import NotFound, WrongState
 from shared.db.platforms import drafts
 from shared.db.queue import claims
-from shared.queue import cancellations
+from shared.queue import stops
 
 _ID = re.compile(r"[0-9]{1,10}")
 
@@ -15,7 +14,9 @@ STOPPED = "the person pressed the stop button"
 
 
 def stop(conn: apsw.Connection, channel: str, platform_id: str, draft_id: object, *, now_ms: int) -> int:
-    """Cancel the messages of the turn whose draft this chat was shown; how many. 0: it is unknown, or over.
+    """Cancel the messages of the turn whose draft this chat was shown, and what else waits of their senders; how many.
+
+    0: the draft is unknown, or its turn is over.
 
     The caller kicks ``dispatch``, which then ends the agent.
     """
@@ -25,11 +26,4 @@ def stop(conn: apsw.Connection, channel: str, platform_id: str, draft_id: object
     held = claims.of_turn(conn, draft.agent, draft.session_id, draft.turn) if draft is not None else None
     if held is None:
         return 0
-    cancelled = 0
-    for message in held.asked:
-        try:
-            cancellations.cancel(conn, message.id, reason=STOPPED, is_running=cancelled == 0, now_ms=now_ms)
-        except (NotFound, WrongState):
-            continue
-        cancelled += 1
-    return cancelled
+    return sum(stops.stop_turn(conn, held, reason=STOPPED, now_ms=now_ms))

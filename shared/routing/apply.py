@@ -15,12 +15,13 @@ from shared.core.errors import PostroomError, WrongState
 from shared.core.policy import AccessPolicy
 from shared.db.access import rates
 from shared.db.engine.connection import savepoint
-from shared.db.queue import messages
+from shared.db.queue import messages, sessions
 from shared.db.roster import chats, sticky_threads
 from shared.db.roster.chats import Chat
-from shared.queue import cancellations, drops, notices, session_reset
+from shared.queue import cancellations, drops, notices, session_reset, stops
+from shared.queue.stops import Stopped
 from shared.roster import wirings
-from shared.routing import rate_limits, recipients
+from shared.routing import commands, rate_limits, recipients
 from shared.routing.effects import (
     ActivateChat,
     CancelMessage,
@@ -35,6 +36,7 @@ from shared.routing.effects import (
     RenameChat,
     ReplaceMessage,
     Say,
+    Stop,
     StoreMessage,
     Wire,
     WithinLimits,
@@ -254,6 +256,24 @@ class _Application:
             now_ms=self.now_ms,
         )
 
+    def stop(self, effect: Stop) -> None:
+        total = Stopped()
+        for each in effect.sessions:
+            session = sessions.active(self.conn, each.agent, each.chat_id, each.thread_id, private_to=each.private_to)
+            if session is not None:
+                done = stops.stop(
+                    self.conn,
+                    each.agent,
+                    session,
+                    channel=self.channel,
+                    sender_id=self.event.sender_id,
+                    is_admin=each.is_admin,
+                    now_ms=self.now_ms,
+                )
+                total = Stopped(total.waiting + done.waiting, total.running + done.running)
+        self.changed += sum(total)
+        self.say(Say(commands.stopped(*total)))
+
     def remember_direct_chat(self, effect: RememberDirectChat) -> None:
         people.remember_direct_chat(self.conn, effect.user_id, self._ensure_chat().id, self.now_ms)
 
@@ -291,6 +311,7 @@ _APPLY: Mapping[type[Effect], Callable[[_Application, Any], None]] = {
     RenameChat: _Application.rename_chat,
     ReplaceMessage: _Application.replace_message,
     Say: _Application.say,
+    Stop: _Application.stop,
     StoreMessage: _Application.store_message,
     Wire: _Application.wire,
     WithinLimits: _Application.within_limits,

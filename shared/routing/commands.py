@@ -9,6 +9,7 @@ from shared.access.rules import Standing
 from shared.channels.base import Event
 
 CLEAR = "clear"
+STOP = "stop"
 FILTERED = frozenset({"help", "login", "logout", "doctor", "config", "remote-control"})  # of the agent's program
 ADMIN = frozenset({CLEAR, "compact", "context", "cost", "files"})
 
@@ -49,6 +50,8 @@ def decide(command: str | None, sender: Standing, agent: str) -> Outcome:
     """
     if command in FILTERED:
         return "drop"
+    if command == STOP:
+        return "do"
     if command not in ADMIN:
         return "pass"
     if not sender.administers(agent):
@@ -62,6 +65,16 @@ def refusal(command: str, agent_name: str) -> str:
         f"Only an admin of {agent_name} may use /{command}. Ask one of them to do it; if this is your own bot, "
         "run `emulator pair` on its machine and send me the code."
     )
+
+
+def stopped(waiting: int, running: int) -> str:
+    """The answer to a person who stopped what was done for them."""
+    if not waiting and not running:
+        return "There is nothing of yours to stop here."
+    left_out = "" if not waiting else " One message that waited is left out." if waiting == 1 else (
+        f" {waiting} messages that waited are left out."
+    )  # fmt: skip
+    return f"Stopped.{left_out}"
 
 
 def done(agent_name: str) -> str:

@@ -139,6 +139,24 @@ class ClearSession:
 
 
 @dataclass(frozen=True, slots=True)
+class StoppedSession:
+    """The key of a session in which an agent is to stop, and whether the sender administers that agent."""
+
+    agent: str
+    chat_id: int | None
+    thread_id: str | None
+    private_to: str | None = None
+    is_admin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Cancel what waits of the sender in these sessions, then what runs there; the answer says how much it was."""
+
+    sessions: tuple[StoppedSession, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Wire:
     """Let *agent* answer in the event's chat. Routing reads the new wiring back before it decides anything else.
 
@@ -213,6 +231,7 @@ Effect = (
     | Once
     | Say
     | ClearSession
+    | Stop
     | Wire
     | ActivateChat
     | RenameChat

@@ -44,6 +44,8 @@ from shared.routing.effects import (
     RememberDirectChat,
     RenameChat,
     Say,
+    Stop,
+    StoppedSession,
     Wire,
     WithinLimits,
 )
@@ -103,7 +105,7 @@ def route_held(
     recipient = as_heard(event, heard, recipients.answering(event, wired, addressee))
     sender = people.standing(conn, channel, event.sender_id)
     offer = Offer(recipient, heard, "allow", "", *command_in(event, recipient, sender))
-    effect = _answer(event, [offer], _read_names(conn, [offer])) if offer.is_answered else effect_of(offer)
+    effect = _answer(event, [offer], sender, _read_names(conn, [offer])) if offer.is_answered else effect_of(offer)
     return apply(conn, channel, event, [effect], policy=policy, chat=wired_chat.chat, now_ms=now_ms)
 
 
@@ -236,7 +238,7 @@ def _decide(
     """
     answered = [each for each in offers if each.is_answered]
     # The answer to commands comes first: its record tells a redelivery from the event itself.
-    effects: list[Effect] = [_answer(event, answered, names)] if answered else []
+    effects: list[Effect] = [_answer(event, answered, sender, names)] if answered else []
     effects += _drops(chosen)
     effects += [_for_one(each) for each in offers if not each.is_answered]
     is_known_direct = not event.is_group and sender.user_id is not None
@@ -258,8 +260,17 @@ def _for_one(offer: Offer) -> Effect:
     return effect if isinstance(effect, Drop) else Isolated(offer.agent, effect)
 
 
-def _answer(event: Event, answered: Sequence[Offer], names: Mapping[str, str]) -> Once:
+def _stop(event: Event, stopping: Sequence[Offer], sender: Standing) -> Stop:
+    """Pure."""
+    keys = [(each.agent, *recipients.session_key(each.recipient.wiring, event)) for each in stopping]
+    return Stop(tuple(StoppedSession(*key, event.private_to, sender.administers(key[0])) for key in keys))
+
+
+def _answer(event: Event, answered: Sequence[Offer], sender: Standing, names: Mapping[str, str]) -> Once:
     """Do what was commanded and say so once for all agents, also for which of them the sender is no admin. Pure."""
+    stopping = [each for each in answered if each.command == commands.STOP]
+    if stopping:
+        return Once(f"command_done:{commands.STOP}", (_stop(event, stopping, sender),))
     done = [each for each in answered if each.outcome == "do"]
     refused = [each for each in answered if each.outcome == "refuse"]
     sentences = [commands.done(names.get(each.agent, each.agent)) for each in done]

@@ -32,17 +32,19 @@ def press(conn, draft_id, chat="100", channel="telegram"):
         return drafts.stop(conn, channel, chat, draft_id, now_ms=NOW + 5)
 
 
-def test_all_messages_of_the_turn_are_cancelled_and_others_wait(conn):
+def test_all_messages_of_the_turn_and_of_its_people_are_cancelled(conn):
     put(conn, "one")
     put(conn, "two")
     claim = take(conn, token=TURN)
     put(conn, "three")
-    assert press(conn, show(conn, claim)) == 2
+    put(conn, "another person's", sender_id="6")
+    assert press(conn, show(conn, claim)) == 3
     found = rows(conn, "SELECT message, status, claimed_by, last_error FROM messages ORDER BY id")
     assert found == [
         ("one", "cancelled", None, drafts.STOPPED),
         ("two", "cancelled", None, drafts.STOPPED),
-        ("three", "pending", None, None),
+        ("three", "cancelled", None, drafts.STOPPED),
+        ("another person's", "pending", None, None),
     ]
 
 
@@ -85,7 +87,7 @@ def test_the_platforms_event_stops_the_turn(conn):
     policy = AccessPolicy.of(Settings.load())
     with transaction(conn):
         event = Event("stop", "u1", platform_id="100", context={"draft_id": str(draft)})
-        assert events.handle(conn, "telegram", event, policy, now_ms=NOW + 5).cancelled == 1
+        assert events.handle(conn, "telegram", event, policy, now_ms=NOW + 5).changed == 1
     assert column(conn, "SELECT status FROM messages") == ["cancelled"]
 
 

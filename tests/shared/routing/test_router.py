@@ -870,3 +870,42 @@ def test_a_session_keeps_its_continuation(conn):
         sessions.touch(conn, made[0], continuation=None, now_ms=NOW + 1)
     assert made[0] == made[1]
     assert sessions.get(conn, made[0]).continuation == "c1"
+
+
+# -- stop
+
+
+def test_stop_ends_what_the_sender_asked_for_and_says_so_once(conn):
+    wire(conn, make_chat(conn))
+    store(conn, event("one"))
+    store(conn, event("two", event_key="2"))
+    found = store(conn, event("/stop", event_key="3", command="stop"))
+    assert (found.changed, found.said, found.stored) == (2, True, 0)
+    assert column(conn, "SELECT status FROM messages") == ["cancelled", "cancelled"]
+    assert said(conn) == ["Stopped. 2 messages that waited are left out."]
+    assert store(conn, event("/stop", event_key="3", command="stop")) == Routed()
+    assert reasons(conn) == [("command_done", "stop")]
+
+
+def test_stop_of_a_person_who_has_nothing_there_says_so(conn):
+    wire(conn, make_chat(conn))
+    store(conn, event("one", sender_id="6"))
+    store(conn, event("/stop", event_key="2"))
+    assert said(conn) == ["There is nothing of yours to stop here."]
+    assert column(conn, "SELECT status FROM messages") == ["pending"]
+
+
+def test_stop_concerns_its_thread_alone(conn):
+    wire(conn, make_chat(conn, is_group=True), session_mode="per-thread")
+    store(conn, event("one", is_group=True, thread_id="1"))
+    store(conn, event("two", event_key="2", is_group=True, thread_id="2"))
+    store(conn, event("/stop", event_key="3", is_group=True, thread_id="2"))
+    assert column(conn, "SELECT status FROM messages ORDER BY id") == ["pending", "cancelled"]
+
+
+def test_a_refused_person_stops_nothing(conn):
+    wire(conn, make_chat(conn))
+    store(conn, event("one"))
+    become(conn, "refused")
+    assert store(conn, event("/stop", event_key="2")).dropped == "sender_refused"
+    assert column(conn, "SELECT status FROM messages") == ["pending"]
