@@ -37,11 +37,16 @@ from shared.runtime.http_client import AnswerTooLong, Client, NoAnswer, RequestN
 
 @dataclass(frozen=True, slots=True)
 class ApiAnswer:
-    """Status and JSON object of an answer; *payload* is empty when the body is not a JSON object."""
+    """Status and JSON object of an answer; *payload* is empty when the body is not a JSON object.
+
+    Attributes:
+        items: the body where it is a JSON list; else empty.
+    """
 
     status: int
     payload: dict[str, Any]
     headers: Mapping[str, str] = field(default_factory=dict)
+    items: list[Any] = field(default_factory=list)
 
 
 async def call(
@@ -49,12 +54,12 @@ async def call(
     platform: str,
     method: str,
     url: str,
-    body: dict[str, Any] | Form | None,
+    body: dict[str, Any] | list[Any] | Form | None,
     headers: dict[str, str],
     *,
     scopes: CallScopes | None = None,
 ) -> ApiAnswer:
-    """Send *body*: a dict as JSON, a form with its files; None sends none.
+    """Send *body*: a dict or list as JSON, a form with its files; None sends none.
 
     Args:
         scopes: what the call counts against, by the adapter's ``limits`` module; None: nothing is known of limits.
@@ -77,19 +82,20 @@ async def call(
         raise NotSent(f"{platform} can't be reached ({error}); nothing was sent") from None
     except NoAnswer as error:
         raise OutcomeUnknown(f"{platform} did not answer ({error}); the message may have arrived") from None
-    payload = _object(found)
+    decoded = _decoded(found)
+    payload = decoded if isinstance(decoded, dict) else {}
+    items = decoded if isinstance(decoded, list) else []
     if client.pacing is not None and scopes is not None:
         await client.pacing.record(scopes, scopes.read(scopes, status, said, payload))
-    return ApiAnswer(status, payload if 200 <= status < 300 else redaction.redact_all(payload), said)
+    return ApiAnswer(status, payload if 200 <= status < 300 else redaction.redact_all(payload), said, items)
 
 
-def _object(body: bytes) -> dict[str, Any]:
-    """The JSON object in *body*; empty where it holds none."""
+def _decoded(body: bytes) -> Any:
+    """The JSON in *body*; None where it holds none."""
     try:
-        found = msgspec.json.decode(half_characters.mend_json(body))
+        return msgspec.json.decode(half_characters.mend_json(body))
     except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return None
 
 
 async def download(client: Client, platform: str, url: str, headers: dict[str, str], *, limit_bytes: int) -> bytes:

@@ -14,6 +14,7 @@ from shared.channels import downloads, platform_api
 from shared.channels.base import Outgoing, Registration
 from shared.channels.discord import limits, routes
 from shared.channels.discord.api_calls import classify
+from shared.channels.discord.objects import dicts
 from shared.channels.multipart import Form
 from shared.channels.platform_api import ApiAnswer, CallResult
 from shared.core.errors import OutcomeUnknown, PermanentError, RetryableError
@@ -42,7 +43,13 @@ class DiscordApi:
     bot_token: str
 
     async def call(
-        self, client: Client, method: str, url: str, body: dict[str, Any] | Form | None, *, is_token: bool = False
+        self,
+        client: Client,
+        method: str,
+        url: str,
+        body: dict[str, Any] | list[Any] | Form | None,
+        *,
+        is_token: bool = False,
     ) -> ApiAnswer:
         """Every call of the API, with what it counts against; *is_token*: the path has an interaction's token."""
         headers = {"User-Agent": USER_AGENT}
@@ -52,7 +59,13 @@ class DiscordApi:
         return await platform_api.call(client, "Discord", method, url, body, headers, scopes=scopes)
 
     async def do(
-        self, client: Client, method: str, url: str, body: dict[str, Any] | None = None, *, is_token: bool = False
+        self,
+        client: Client,
+        method: str,
+        url: str,
+        body: dict[str, Any] | list[Any] | None = None,
+        *,
+        is_token: bool = False,
     ) -> ApiAnswer:
         """A call that may be repeated without harm.
 
@@ -69,6 +82,13 @@ class DiscordApi:
             raise RetryableError(result.reason)
         platform_api.expect_success(replace(result, is_repeatable=True))
         return answer
+
+    async def do_list(
+        self, client: Client, method: str, url: str, body: list[Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """As ``do``, for a call whose body and answer are lists of objects."""
+        answer = await self.do(client, method, url, body)
+        return dicts(answer.items)
 
     def webhook(self, token: str) -> str:
         """The address of an interaction's messages, which is secret."""

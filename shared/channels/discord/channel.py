@@ -132,7 +132,7 @@ class DiscordChannel:
         self._key = VerifyKey(bytes.fromhex(settings.public_key))
         self._application_id = settings.application_id
         bot_token = settings.bot_token.get_secret_value()
-        self._api = DiscordApi(name, settings.api_base.rstrip("/"), settings.application_id, bot_token)
+        self.api = DiscordApi(name, settings.api_base.rstrip("/"), settings.application_id, bot_token)
         self._relay_secret = settings.relay_secret.get_secret_value() if settings.relay_secret else None
         self._bot_ids = _ids_of_bot(settings)
         seal = hashlib.blake2b(bot_token.encode(), digest_size=SecretBox.KEY_SIZE, person=b"postroom-token")
@@ -253,7 +253,7 @@ class DiscordChannel:
         """Send with the interaction's token while it lives, then as the bot. See ``Channel.send``."""
         age_ms = now_ms - to.asked_at_ms
         webhook = self._webhook(to, now_ms=now_ms)
-        open_routes = routes.every(to, base=self._api.base, webhook=webhook)
+        open_routes = routes.every(to, base=self.api.base, webhook=webhook)
         route = open_routes.pop(routes.best(to, has_token=webhook is not None), None)
         result = routes.expired(to)
         while route:
@@ -276,7 +276,7 @@ class DiscordChannel:
         facts = to.context if to.click is None else to.click
         is_alive = now_ms - to.asked_at_ms < TOKEN_LIFE_MS
         token = self.unseal(facts.get("sealed_token")) if is_alive else None
-        return self._api.webhook(token) if token else None
+        return self.api.webhook(token) if token else None
 
     async def _try(self, route: SendRoute, part: Part, to: Outgoing, client: Client) -> CallResult:
         fields: dict[str, Any] = {"allowed_mentions": NO_PINGS}
@@ -290,7 +290,7 @@ class DiscordChannel:
             fields["flags"] = EPHEMERAL
         try:
             body = parts.body(part, fields)
-            answer = await self._api.call(client, route.method, route.url, body, is_token=route.is_token)
+            answer = await self.api.call(client, route.method, route.url, body, is_token=route.is_token)
             result = result_of(answer)
         except OutcomeUnknown as error:
             result = CallResult("unknown", str(error))
@@ -298,11 +298,11 @@ class DiscordChannel:
 
     async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:
         """See ``Channel.react``."""
-        await self._api.react(emoji, message_id, to, client)
+        await self.api.react(emoji, message_id, to, client)
 
     async def typing(self, to: Outgoing, client: Client) -> None:
         """See ``Channel.typing``."""
-        await self._api.typing(to, client)
+        await self.api.typing(to, client)
 
     async def draft(self, text: str, draft_id: int, to: Outgoing, client: Client) -> None:
         """See ``Channel.draft``."""
@@ -315,20 +315,20 @@ class DiscordChannel:
             raise NotFetched("Discord gave no address for it")
         promised = downloads.promised_bytes(attachment)
         return await downloads.download(
-            client, "Discord", url, origins=self._api.origins(), limit_bytes=limit_bytes, promised_bytes=promised
+            client, "Discord", url, origins=self.api.origins(), limit_bytes=limit_bytes, promised_bytes=promised
         )
 
     async def registration(self, client: Client) -> Registration:
         """See ``Channel.registration``."""
-        return await self._api.registration(client)
+        return await self.api.registration(client)
 
     async def open_direct(self, sender_id: str, client: Client) -> str:
         """See ``Channel.open_direct``."""
-        return await self._api.open_direct(sender_id, client)
+        return await self.api.open_direct(sender_id, client)
 
     async def check_token(self, client: Client) -> None:
         """See ``Channel.check_token``. Source: https://docs.discord.com/developers/resources/user#get-current-user."""
-        answer = await self._api.call(client, "GET", f"{self._api.base}/users/@me", None)
+        answer = await self.api.call(client, "GET", f"{self.api.base}/users/@me", None)
         platform_api.expect_success(result_of(answer))
 
 

@@ -1,0 +1,106 @@
+"""``emulator channel discord``: registers the commands of an app at Discord, after showing what differs.
+
+It talks to Discord itself, with the settings of this shell, so it needs no running Postroom.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Annotated, cast
+
+import typer
+
+from emulator.base.errors import AlreadyInUse, Misconfigured
+from emulator.base.hints import command_line
+from emulator.cli import output
+from emulator.cli.commands.frame import Json, group, run_or_fail
+from emulator.cli.output import CommandResult, result
+from shared.channels import registry
+from shared.channels.discord import command_list
+from shared.channels.discord.channel import DiscordChannel
+from shared.channels.discord.command_list import CommandRegistration
+from shared.core import accounts
+from shared.core.errors import ConfigInvalid, WrongState
+from shared.runtime.http_client import HttpClient
+
+app = group("Register an app's commands at Discord. The app's settings come from the environment.")
+
+Account = Annotated[str, typer.Option("--account", metavar="NAME", help="A further app, such as sales.")]
+Guild = Annotated[
+    str | None, typer.Option("--guild", metavar="ID", help="Only in this server, where they appear at once.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Also change commands that somebody else registered.")]
+_LIMIT_S = 60.0
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps ``register`` a command of its own, although it is the only one."""
+
+
+@app.command("register")
+def register(
+    guild: Guild = None, account: Account = "discord", overwrite: Overwrite = False, as_json: Json = False
+) -> None:
+    """Register /ask and the other commands. Safe to repeat; what another tool registered stays."""
+    found = run_or_fail(lambda: _registered(account, guild, overwrite=overwrite))
+    output.write(found, as_json=as_json)
+
+
+def _registered(word: str, guild: str | None, *, overwrite: bool) -> CommandResult:
+    if guild is not None and not guild.isdigit():
+        raise Misconfigured(f"{guild!r} is no server's id: it is a number; Discord copies it in developer mode")
+    channel = _channel(accounts.name_of("discord", word))
+
+    async def go() -> tuple[CommandRegistration, str | None]:
+        client = HttpClient()
+        try:
+            async with asyncio.timeout(_LIMIT_S):
+                done = await command_list.register(channel.api, client, guild_id=guild, overwrite=overwrite)
+                return done, await command_list.check_application(channel.api, client)
+        finally:
+            await client.close()
+
+    try:
+        done, address = asyncio.run(go())
+    except WrongState as error:
+        mend = command_line(f"channel discord register{_options(word, guild)} --overwrite")
+        raise AlreadyInUse(f"{error}. To change them: {mend}") from None
+    facts = {
+        "changed": done.is_changed,
+        "new": list(done.difference.new),
+        "overwritten": list(done.difference.changed),
+        "others": list(done.difference.others),
+        "interactionsEndpoint": address,
+    }
+    return result(facts, *_told(done, guild, address))
+
+
+def _told(done: CommandRegistration, guild: str | None, address: str | None) -> Iterator[str]:
+    where = f"in server {guild}" if guild else "everywhere; Discord's clients show that within minutes"
+    if done.difference.new:
+        yield f"Registered {where}: {', '.join(done.difference.new)}."
+    if done.difference.changed:
+        yield f"Changed {where}: {', '.join(done.difference.changed)}."
+    if not done.is_changed:
+        yield "The commands are registered already. Nothing was changed."
+    if done.difference.others:
+        yield f"Of other tools, and still there: {', '.join(done.difference.others)}."
+    if address is None:
+        yield (
+            "Discord sends them to no webhook yet: set Interactions Endpoint URL, on the page General Information of "
+            "https://discord.com/developers/applications, to the address of this host, such as "
+            "https://bot.example.com/webhooks/discord"
+        )
+
+
+def _channel(account: str) -> DiscordChannel:
+    try:
+        return cast(DiscordChannel, registry.get(account))  # the registry's adapter of this platform
+    except ConfigInvalid as error:
+        hint = "Read the app's settings into this shell first: set -a; . ./bot.env; set +a"
+        raise Misconfigured(f"{error}. {hint}") from None
+
+
+def _options(word: str, guild: str | None) -> str:
+    further = "" if word == "discord" else f" --account {word}"
+    return further + (f" --guild {guild}" if guild else "")
