@@ -1,0 +1,95 @@
+"""``emulator channel discord register``, against a server that plays Discord."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from typer.testing import CliRunner
+
+from emulator.cli.commands.channels import channel
+from shared.channels import registry
+
+APP = "1290000000000000001"
+
+
+class FakeCommands(ThreadingHTTPServer):
+    """The commands and the application of one app."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.commands, self.puts, self.endpoint = [], 0, None
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        is_app = self.path.endswith("/@me")
+        endpoint = self.server.endpoint
+        self._answer({"id": APP, "interactions_endpoint_url": endpoint} if is_app else self.server.commands)
+
+    def do_PUT(self):
+        self.server.puts += 1
+        self.server.commands = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self._answer(self.server.commands)
+
+    def _answer(self, found):
+        body = json.dumps(found).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def discord(monkeypatch):
+    server = FakeCommands()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    monkeypatch.setenv("DISCORD_PUBLIC_KEY", "f7" * 32)
+    monkeypatch.setenv("DISCORD_APPLICATION_ID", APP)
+    monkeypatch.setenv("DISCORD_BOT_TOKEN", "the.token")
+    monkeypatch.setenv("DISCORD_API_BASE", f"http://127.0.0.1:{server.server_address[1]}/api/v10")
+    registry.get.cache_clear()
+    yield server
+    registry.get.cache_clear()
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def run(*arguments):
+    return CliRunner().invoke(channel.app, ["discord", "register", *arguments])
+
+
+def test_it_registers_once_and_says_what_is_missing_in_the_portal(discord):
+    first = run()
+    assert first.exit_code == 0, first.output
+    assert "/ask" in first.output
+    assert "Interactions Endpoint URL" in first.output
+    discord.endpoint = "https://bot.example.com/webhooks/discord"
+    second = run("--json")
+    assert json.loads(second.output)["changed"] is False
+    assert discord.puts == 1
+
+
+def test_what_another_tool_registered_is_shown_and_stays(discord):
+    discord.commands = [{"name": "ask", "type": 1, "description": "Theirs"}, {"name": "dice", "type": 1}]
+    refused = run()
+    assert refused.exit_code != 0
+    assert "/ask" in refused.output
+    assert "--overwrite" in refused.output
+    assert discord.puts == 0
+    assert run("--overwrite").exit_code == 0
+    assert "dice" in [each["name"] for each in discord.commands]
+
+
+def test_a_missing_setting_and_a_wrong_server_are_named(discord, monkeypatch):
+    assert "number" in run("--guild", "home").output
+    monkeypatch.delenv("DISCORD_BOT_TOKEN")
+    registry.get.cache_clear()
+    failed = run()
+    assert failed.exit_code != 0
+    assert "DISCORD_BOT_TOKEN" in failed.output
