@@ -32,7 +32,7 @@ from shared.rest.resources import (
     users,
     why,
 )
-from shared.rest.resources.channels import accounts
+from shared.rest.resources.channels import accounts, changes, files
 
 
 @endpoint("GET", "/api/openapi.json")
@@ -56,6 +56,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *roster_file.ENDPOINTS,
     *schedules.ENDPOINTS,
     *accounts.ENDPOINTS,
+    *files.ENDPOINTS,
+    *changes.ENDPOINTS,
     *chats.ENDPOINTS,
     *users.ENDPOINTS,
     *destinations.ENDPOINTS,

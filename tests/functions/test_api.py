@@ -333,7 +333,7 @@ RESPONSES = {
     "no channel": ({"sender": "a", "message": "b"}, 400, "channel, sender, and message are required"),
     "no sender": ({"channel": "a", "message": "b"}, 400, "channel, sender, and message are required"),
     "no message": ({"channel": "a", "sender": "b", "message": ""}, 400, "channel, sender, and message are required"),
-    "files": ({"channel": "a", "sender": "b", "message": "c", "files": ["/etc/passwd"]}, 400, "files: they can't"),
+    "files": ({"channel": "a", "sender": "b", "message": "c", "files": ["/etc/passwd"]}, 400, "files: name ids"),
     "an unknown agent": ({"channel": "a", "sender": "b", "message": "c", "agent": "nobody"}, 404, "no agent 'nobody'"),
 }
 

@@ -1,13 +1,16 @@
 """Responses: what agents said, for readers and for clients that fetch and deliver responses themselves."""
 
+import asyncio
 import re
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 import apsw
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
-from shared.channels import registry
+from shared.channels import outgoing_files, registry
+from shared.channels.base import OutgoingFile
 from shared.core import clock, ids, logs
 from shared.db.queue import dead_responses, fetched_responses, polled_channels, responses
 from shared.db.roster import agents, chats, wirings
@@ -17,12 +20,15 @@ from shared.queue import series
 from shared.rest.http.common import OK, BatchQuery, Ok, PageQuery
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
+from shared.rest.resources.channels import files
+from shared.rest.resources.channels.files import FileId
 from shared.rest.resources.messages import CHANNEL_NAME, ChannelOrAccount, Name, Stored
 
 log = logs.get()
 
 _REQUIRED = "channel, sender, and message are required"
-_NO_FILES = "files: they can't be sent over the API yet; leave the field out"
+_FILES = "files: name ids that POST /api/files gave, at most 20"
+MOST_FILES = 20  # of one response
 _CHANNEL = re.compile(CHANNEL_NAME)
 
 
@@ -37,15 +43,15 @@ class RetriedResponses(TypedDict):
 class NewResponseBody(Body):
     """A response that answers no message."""
 
-    sentences: ClassVar = {**dict.fromkeys(("channel", "sender", "message"), _REQUIRED), "files": _NO_FILES}
+    sentences: ClassVar = {**dict.fromkeys(("channel", "sender", "message"), _REQUIRED), "files": _FILES}
 
     channel: ChannelOrAccount
     sender: str = Field(min_length=1, max_length=200)
-    message: str = Field(min_length=1)
+    message: str = Field(default="", description="required where there are no files")
     senderId: Name = None
     agent: Name = None
-    files: Annotated[list[str], BeforeValidator(lambda value: value or []), Field(max_length=0)] = Field(
-        default=[], description="must be empty: files can't be sent over the API yet"
+    files: Annotated[list[FileId], BeforeValidator(lambda value: value or []), Field(max_length=MOST_FILES)] = Field(
+        default=[], description="ids that POST /api/files gave; the text is their caption"
     )
 
 
@@ -104,34 +110,55 @@ async def _note_poll(service: Service, channel: str) -> None:
 
 @endpoint("POST", "/api/responses", {404: "there is no such agent"})
 async def post_response(service: Service, *, body: NewResponseBody) -> Stored:
-    """Send a text to a person on a channel, without a message to answer.
+    """Send a text, and files, to a person on a channel, without a message to answer.
 
     The channel's adapter delivers it if it knows the chat. Otherwise it waits until a client fetches it.
     """
+    if not body.message and not body.files:
+        raise RequestRefused(400, _REQUIRED)
+    store = service.settings.files
+    named = [await asyncio.to_thread(files.found, store, file_id) for file_id in dict.fromkeys(body.files)]
     message_id = ids.new("proactive")
-    await service.change(lambda conn: _enqueue(conn, body, message_id, now_ms=clock.now_ms()), "deliver")
+    await service.change(lambda conn: _enqueue(conn, body, named, message_id, now_ms=clock.now_ms()), "deliver")
     return {"ok": True, "messageId": message_id}
 
 
-def _enqueue(conn: apsw.Connection, body: NewResponseBody, message_id: str, *, now_ms: int) -> None:
+def _enqueue(
+    conn: apsw.Connection, body: NewResponseBody, named: Sequence[OutgoingFile], message_id: str, *, now_ms: int
+) -> None:
     if body.agent is not None and agents.get(conn, body.agent) is None:
         raise RequestRefused(404, f"no agent {body.agent!r}")
     place = body.senderId or body.sender
     chat = chats.find(conn, body.channel, place)
+    chat_id = chat.id if chat and wirings.of_chat(conn, chat.id) else None
+    if chat_id is not None:
+        _check_files(body.channel, named)
     responses.enqueue(
         conn,
         responses.NewResponse(
             message_id=message_id,
             channel=body.channel,
-            chat_id=chat.id if chat and wirings.of_chat(conn, chat.id) else None,
+            chat_id=chat_id,
             platform_id=place,
             sender=body.sender,
             sender_id=body.senderId,
             message=body.message,
             agent=body.agent,
+            files=outgoing_files.encode(named) if named else "[]",
         ),
         now_ms=now_ms,
     )
+
+
+def _check_files(channel: str, named: Sequence[OutgoingFile]) -> None:
+    """See that the channel takes the files, as far as that is known before."""
+    limits = registry.traits(channel).files
+    if named and limits is None:
+        raise RequestRefused(400, f"files can't be sent to {channel}: leave them out")
+    for each in named:
+        problem = outgoing_files.too_large(each.size, each.kind, limits) if limits is not None else None
+        if problem is not None:
+            raise RequestRefused(400, f"files: {each.name} can't be sent to {channel}: {problem}")
 
 
 @endpoint("POST", "/api/responses/{id}/ack", {404: "there is no such response", 409: "Postroom delivers it itself"})
