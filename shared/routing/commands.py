@@ -13,7 +13,10 @@ STOP = "stop"
 FILTERED = frozenset({"help", "login", "logout", "doctor", "config", "remote-control"})  # of the agent's program
 ADMIN = frozenset({CLEAR, "compact", "context", "cost", "files"})
 
-MENU = {CLEAR: "Start afresh: forget what was said here (admins only)"}  # what platforms list for people
+MENU = {  # what platforms list for people
+    STOP: "Stop what the agent does for you here",
+    CLEAR: "Start afresh: forget what was said here (admins only)",
+}
 
 _MARKS = ("/", "!")  # of our commands, and of those that an agent reads itself, such as the echo agent's !fail
 

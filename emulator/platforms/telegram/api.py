@@ -26,6 +26,7 @@ from emulator.platforms.telegram.calls import (
     error_envelope,
     read_params,
     respond,
+    uploads_of,
 )
 from emulator.platforms.telegram.chats import TelegramChats
 from emulator.platforms.telegram.drafts import TelegramDrafts
@@ -115,7 +116,7 @@ class FakeTelegram:
             if method is None:
                 logs.get().warning("telegram.method_unknown", method=name[:64])
                 raise TelegramError(404, "Not Found: method not found")
-            for key in schema.unknown(name, params):
+            for key in set(schema.unknown(name, params)) - set(uploads_of(params)):  # a file may have any name
                 logs.get().warning("telegram.parameter_unknown", method=method.name, parameter=key[:64])
             if (problem := schema.problem_of_call(name, params)) is not None:
                 raise TelegramError(400, f"Bad Request: {problem}")

@@ -35,6 +35,7 @@ _STEPS = {
     "photo should be": "documents",
     "voice_messages_forbidden": "documents",
     "media of the specified type in the album": "documents",
+    "mixed with other media types": "documents",
     "media_type_invalid": "documents",
     "wrong file type": "documents",
 }
