@@ -14,7 +14,7 @@ import apsw
 from starlette.requests import Request
 from starlette.responses import Response as Reply
 
-from shared.access import undelivered
+from shared.access import bot_setup, own_bots, undelivered
 from shared.channels import outgoing_files, part_plan, registry, token_check
 from shared.channels.base import Channel, Outgoing, Part, Sent
 from shared.channels.part_plan import FilesUnsendable, PartPlan
@@ -39,6 +39,8 @@ from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.platforms.channel_pauses import ChannelPause
 from shared.db.queue import responses
 from shared.db.queue.responses import Response
+from shared.db.roster import accounts as roster
+from shared.db.roster.accounts import Account
 from shared.queue import deliveries, outages, pacing
 from shared.queue.deliveries import DeliveryPolicy, Sending
 from shared.roster.served_accounts import ServedAccounts
@@ -96,6 +98,7 @@ class Deliver(WorkerService):
         room = self.settings.max_concurrent_sends - self.worker.running
         dues: list[int | None] = []
         channels = self._accounts.look(self.reader)
+        dues += [self._set_up_when_due(each, channels, now_ms) for each in self._accounts.set_ups]
         stopped = self._stopped(channels, now_ms)
         for name, channel in channels.items():
             if name in stopped:
@@ -114,6 +117,40 @@ class Deliver(WorkerService):
         if account not in self._backlogs:
             self._backlogs[account] = Backlog(partial(self._look, account))
         return self._backlogs[account]
+
+    def _set_up_when_due(self, account: Account, channels: Mapping[str, Channel], now_ms: int) -> int | None:
+        """Start to set up a bot that a person made for one of ours; the instant of the next attempt, None: it runs."""
+        manager = channels.get(account.manager or "")
+        return self._ask_when_due(
+            f"set-up {account.name}", account.retry_at or 0, partial(self._set_up, account, manager), now_ms
+        )
+
+    async def _set_up(self, account: Account, manager: Channel | None) -> None:
+        """Fetch its token and register its webhook, and write the outcome."""
+        try:
+            await self._write(await self._outcome_of_set_up(account, manager))
+        finally:
+            self._asked.discard(f"set-up {account.name}")
+        self.kick("api")
+
+    async def _outcome_of_set_up(self, account: Account, manager: Channel | None) -> Callable[[apsw.Connection], None]:
+        """What to write about it. Never raises."""
+        now_ms = clock.now_ms()
+        try:
+            async with asyncio.timeout(_LONGEST_SEND_S):
+                username = await bot_setup.set_up(account, manager, self.client, self.settings.account_tokens)
+        except TimeoutError:
+            reason = f"the platform did not answer within {_LONGEST_SEND_S:g} s"
+        except (PostroomError, OSError) as error:
+            reason = str(error)
+        except Exception as error:  # the batch boundary: the row has the reason
+            log.exception("deliver.account_failed", channel=account.name)
+            reason = f"the set-up failed ({type(error).__name__}); the log of deliver says where"
+        else:
+            log.info("deliver.account_ready", channel=account.name)
+            return partial(own_bots.ready, account=account, username=username, now_ms=now_ms)
+        log.warning("deliver.account_not_ready", channel=account.name, reason=reason)
+        return partial(own_bots.failed, account=account, reason=reason, now_ms=now_ms)
 
     def _stopped(self, channels: Mapping[str, Channel], now_ms: int) -> dict[str, int | None]:
         """The channels that send nothing now, each with the instant of the next look; None: one is under way."""
@@ -313,6 +350,7 @@ class Deliver(WorkerService):
             log.error("deliver.channel_paused", channel=response.channel, reason=str(error))
 
     def _hold_response(self, conn: apsw.Connection, response: Response, error: TokenRefused) -> bool:
+        roster.refresh(conn, response.channel, now_ms=clock.now_ms())
         return deliveries.hold(conn, response, error, now_ms=clock.now_ms())
 
     async def _check(self, channel: Channel, pause: ChannelPause) -> None:

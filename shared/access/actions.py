@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from shared.access import own_bots
 from shared.core.errors import ConfigInvalid, NotFound, UnknownName, WrongState
 from shared.db.roster import chats, destinations
 from shared.roster import agents_and_teams, wirings
@@ -63,13 +64,17 @@ def _check_types(given: Mapping[str, Any], required: Mapping[str, type], optiona
 
 
 def _check_create(conn: apsw.Connection, agent: str, given: Mapping[str, Any]) -> Arguments:
-    wanted = _check_types(given, {"name": str}, {"instructions": str})
+    wanted = _check_types(given, {"name": str}, {"instructions": str, "own_bot": str})
     if not wanted["name"].strip() or len(wanted["name"]) > LONGEST_NAME or not wanted["name"].isprintable():
         raise ConfigInvalid(f"argument 'name' should be 1 to {LONGEST_NAME} visible characters")
     if len(wanted.get("instructions", "")) > LONGEST_INSTRUCTIONS:
         raise ConfigInvalid(f"argument 'instructions' should be at most {LONGEST_INSTRUCTIONS:,} characters")
     agents_and_teams.known_agent(conn, agent)
-    return {"name": wanted["name"].strip(), "instructions": wanted.get("instructions", "")}
+    checked = {"name": wanted["name"].strip(), "instructions": wanted.get("instructions", "")}
+    if not wanted.get("own_bot"):
+        return checked
+    own_bots.check(conn, wanted["own_bot"])
+    return {**checked, "own_bot": wanted["own_bot"]}
 
 
 def _create(conn: apsw.Connection, agent: str, wanted: Arguments, *, now_ms: int) -> str:
@@ -77,10 +82,14 @@ def _create(conn: apsw.Connection, agent: str, wanted: Arguments, *, now_ms: int
     asking = agents_and_teams.known_agent(conn, agent)
     new = agents_and_teams.free_id(conn, wanted["name"])
     like = {"provider": asking.provider, "model": asking.model, "config": asking.config, "timezone": asking.timezone}
-    agents_and_teams.save_agent(conn, new, {**wanted, **like}, timezone=asking.timezone, now_ms=now_ms)
+    said = {"name": wanted["name"], "instructions": wanted["instructions"]}
+    saved = agents_and_teams.save_agent(conn, new, {**said, **like}, timezone=asking.timezone, now_ms=now_ms)
     called = destinations.put(conn, agent, target_agent=new, now_ms=now_ms).name
     back = destinations.put(conn, new, target_agent=agent, now_ms=now_ms).name
-    return f"Agent {new} is created: {agent} sends to it as {called}, and it sends to {agent} as {back}."
+    sentence = f"Agent {new} is created: {agent} sends to it as {called}, and it sends to {agent} as {back}."
+    if "own_bot" not in wanted:
+        return sentence
+    return f"{sentence} {own_bots.ask(conn, wanted['own_bot'], saved.agent, now_ms=now_ms)}"
 
 
 # -- chats ------------------------------------------------------------------------------------------------------------

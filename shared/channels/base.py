@@ -8,7 +8,7 @@ in ``registry``.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from typing_extensions import TypedDict
 
@@ -250,6 +250,7 @@ class Traits:
         draft_every_ms: the shortest pause between two calls of ``Channel.draft``; None: the channel has no drafts.
         files: what ``Channel.send`` takes of files; None: the channel sends none.
         fetch_bytes: the largest file that ``Channel.fetch`` gets; None: the channel has no files to fetch.
+        manages_bots: a person can make a bot that ours manages; the adapter is a ``BotManager``.
     """
 
     has_threads: bool
@@ -262,6 +263,7 @@ class Traits:
     draft_every_ms: int | None = None
     files: FileLimits | None = None
     fetch_bytes: int | None = None
+    manages_bots: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +288,21 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True)
+class BotRequest:
+    """Asks a person to make a bot that ours will manage, with one tap.
+
+    Attributes:
+        request_id: a positive 31-bit number, unique in the message.
+        name: the bot's name, as a suggestion.
+        username: its user name, as a suggestion.
+    """
+
+    request_id: int
+    name: str
+    username: str
+
+
+@dataclass(frozen=True, slots=True)
 class Outgoing:
     """The destination of one part.
 
@@ -300,6 +317,7 @@ class Outgoing:
             adapter sends a new one.
         click: the ``context`` of the button press that this part answers. Without *edits*, only the person who pressed
             the button sees the part; where others read too, it fails rather than being sent to everybody.
+        bot_request: offers the person to make a bot, where ``Traits.manages_bots``.
     """
 
     response_id: int
@@ -313,6 +331,7 @@ class Outgoing:
     buttons: tuple[Button, ...] = ()
     edits: str | None = None
     click: Mapping[str, Any] | None = None
+    bot_request: BotRequest | None = None
 
 
 class Channel(Protocol):
@@ -431,4 +450,19 @@ class Channel(Protocol):
         Raises:
             TokenRefused: it does not.
             PostroomError: the platform can't be asked now.
+        """
+
+
+@runtime_checkable
+class BotManager(Protocol):
+    """A channel whose bot manages further bots, which people make for it."""
+
+    async def take_bot(self, bot_id: str, account: str, client: Client, *, secret: str) -> Mapping[str, str]:
+        """Fetch the bot's token, and let its webhook be that of *account*; its settings by field name.
+
+        Safe to call twice. *secret* signs what the platform will send to that webhook.
+
+        Raises:
+            RateLimited, NotSent, TokenRefused: as for ``Channel.send``; the token is our own bot's.
+            PostroomError: the bot can't be set up now; another attempt may succeed.
         """

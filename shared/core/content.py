@@ -153,6 +153,8 @@ class ResponseContent(TypedDict, total=False):
             ``access.requests`` and ``routing.apply``.
         label: the name of a schedule. ``queue.series`` writes it, ``db.queue.response_series`` reads it.
         reaction: the response is no message, but a reaction to one. ``queue.reactions`` writes it.
+        bot_request: ``[request_id, name, username]`` of a bot that the person is asked to make. ``access.own_bots``
+            writes it.
     """
 
     reply_to: str | None
@@ -163,6 +165,7 @@ class ResponseContent(TypedDict, total=False):
     click: Mapping[str, Any]
     label: str
     reaction: "Reaction"
+    bot_request: list[Any]
 
 
 class Reaction(TypedDict):

@@ -2,6 +2,7 @@
 
 import apsw
 
+from shared.access import own_bots
 from shared.channels.base import Event
 from shared.core import logs
 from shared.core.errors import OF_ONE_ROW
@@ -41,6 +42,8 @@ def handle(conn: apsw.Connection, channel: str, event: Event, policy: AccessPoli
             routed = _handle_membership(conn, channel, event, now_ms=now_ms)
         case "migrate":
             routed = _handle_migration(conn, channel, event, now_ms=now_ms)
+        case "account":
+            routed = _handle_account(conn, channel, event, policy, now_ms=now_ms)
         case "stop":
             routed = _handle_stop(conn, channel, event, now_ms=now_ms)
         case "message" | "command":
@@ -86,6 +89,15 @@ def _handle_code(
         return counted
     claimed = pairing.claim(conn, channel, event, code, policy=policy, now_ms=now_ms)
     return Routed(stored=claimed.stored, dropped=claimed.dropped, said=claimed.sentence is not None)
+
+
+def _handle_account(conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, *, now_ms: int) -> Routed:
+    """A person made a bot for ours, or changed its token. One that nobody asked for is not taken."""
+    owner, bot = str(event.context.get("owner_id")), str(event.context.get("bot_id"))
+    username = str(event.context.get("username") or "")
+    if own_bots.made(conn, channel, owner, bot, username, now_ms=now_ms):
+        return Routed(said=True)  # deliver sets it up
+    return apply(conn, channel, event, [Drop("bot_not_asked_for")], policy=policy, now_ms=now_ms)
 
 
 def _handle_piece(

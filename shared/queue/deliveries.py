@@ -9,7 +9,7 @@ from typing import Self
 import apsw
 
 from shared.channels import outgoing_files, part_plan
-from shared.channels.base import Button, Outgoing
+from shared.channels.base import BotRequest, Button, Outgoing
 from shared.channels.part_plan import PartPlan, Render
 from shared.core import backoff, logs, redaction
 from shared.core.content import Reaction
@@ -131,6 +131,7 @@ class Sending:
             buttons=tuple(Button(*pair) for pair in content.get("buttons", ())) if index == of - 1 else (),
             edits=edits,
             click=content.get("click") if is_for_presser or edits else None,
+            bot_request=BotRequest(*content["bot_request"]) if "bot_request" in content else None,
         )
 
 

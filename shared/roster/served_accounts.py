@@ -1,15 +1,16 @@
 """The adapters of the accounts to send for. They follow the rows and the file of tokens while the process runs."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import apsw
 
-from shared.channels import registry
+from shared.channels import account_secrets, registry
 from shared.channels.base import Channel
 from shared.core import logs
 from shared.core.errors import ConfigInvalid
 from shared.core.settings import Settings
 from shared.db.roster import accounts
+from shared.db.roster.accounts import Account
 
 log = logs.get()
 
@@ -23,17 +24,36 @@ class ServedAccounts:
         self._changed_ns: int | None = None
         self._channels: dict[str, Channel] = {}
         self._off: dict[str, str] = {}
+        self._lost: set[str] = set()
+        self.set_ups: list[Account] = []  # those whose token is to be fetched, as of the last look
 
     def look(self, conn: apsw.Connection) -> Mapping[str, Channel]:
         """The adapters by account. An account that lacks a setting has none; the log names the setting once."""
-        names, changed_ns = accounts.served(conn, registry.PLATFORMS), self._tokens_changed_ns()
+        found = accounts.every(conn)
+        names, changed_ns = accounts.names_served(found, registry.PLATFORMS), self._tokens_changed_ns()
         if changed_ns != self._changed_ns:
             registry.get.cache_clear()
         elif names == self._names:
+            self.set_ups = self._find_set_ups(found)
             return self._channels
         self._names, self._changed_ns = names, changed_ns
         self._channels = {name: channel for name in names if (channel := self._get(name)) is not None}
+        kept = self._kept()
+        self._lost = {each for each in names if each not in self._channels and each not in kept}
+        self.set_ups = self._find_set_ups(found)
         return self._channels
+
+    def _find_set_ups(self, found: list[Account]) -> list[Account]:
+        """The bots that others manage whose token is to be fetched: for the first time, again, or as it was lost."""
+        managed = (each for each in found if each.manager is not None)
+        return [each for each in managed if each.retry_at is not None or each.name in self._lost]
+
+    def _kept(self) -> Collection[str]:
+        try:
+            return account_secrets.read(self._tokens)
+        except ConfigInvalid as error:
+            log.error("deliver.tokens_unreadable", reason=str(error))
+            return self._names  # none of them counts as lost: the file is to be mended
 
     def _get(self, name: str) -> Channel | None:
         try:

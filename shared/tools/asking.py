@@ -90,11 +90,16 @@ def _text(given: AskUserQuestion, options: tuple[str, ...], there: SpeakingPlace
 class CreateAgent(Arguments):
     name: Annotated[str, Field(min_length=1, max_length=60)]
     instructions: Annotated[str, Field(max_length=20_000, description="what the new agent is told before each turn")]
+    own_bot: Annotated[
+        str, Field(max_length=40, description="telegram: it gets a bot of its own there, which a person makes by a tap")
+    ] = ""
     why: Why = ""
 
 
 def _create_agent(call: ToolCall, given: CreateAgent) -> str:
-    return _request(call, "create_agent", {"name": given.name, "instructions": given.instructions}, given.why)
+    arguments = {"name": given.name, "instructions": given.instructions}
+    own_bot = {"own_bot": given.own_bot} if given.own_bot else {}
+    return _request(call, "create_agent", arguments | own_bot, given.why)
 
 
 class RegisterAgentGroup(Arguments):

@@ -11,6 +11,7 @@ TRAITS = Traits(
     has_threads=True,
     direct_by_sender=True,
     has_buttons=True,
+    manages_bots=True,
     has_edits=True,
     has_reactions=True,
     reactions=reactions.ALLOWED,

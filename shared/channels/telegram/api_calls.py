@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shared.channels import button_rows
-from shared.channels.base import Button, Outgoing, OutgoingFile, Part
+from shared.channels.base import BotRequest, Button, Outgoing, OutgoingFile, Part
 from shared.channels.telegram import media
 from shared.core import content
 
@@ -135,7 +135,16 @@ def _reply(to: Outgoing, *, is_wanted: bool) -> dict[str, Any]:
 
 
 def _markup(to: Outgoing) -> dict[str, Any]:
+    if to.bot_request is not None:
+        return {"reply_markup": _bot_keyboard(to.bot_request)}
     return {"reply_markup": {"inline_keyboard": keyboard(to.buttons)}} if to.buttons else {}
+
+
+def _bot_keyboard(asked: BotRequest) -> dict[str, Any]:
+    """One button, which opens Telegram's own dialog. Source: #keyboardbuttonrequestmanagedbot."""
+    wanted = {"request_id": asked.request_id, "suggested_name": asked.name, "suggested_username": asked.username}
+    key = {"text": f"Make the bot {asked.name}", "request_managed_bot": wanted}
+    return {"keyboard": [[key]], "resize_keyboard": True, "one_time_keyboard": True}
 
 
 def keyboard(buttons: Sequence[Button]) -> list[list[dict[str, str]]]:

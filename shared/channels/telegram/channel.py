@@ -46,6 +46,7 @@ from shared.core.errors import (
     PayloadInvalid,
     PermanentError,
     PostroomError,
+    RetryableError,
     SignatureInvalid,
 )
 from shared.runtime.http_client import Client
@@ -130,6 +131,7 @@ class TelegramChannel:
         self._file_base = f"{settings.api_base.rstrip('/')}/file/bot{token}"
         self.webhook_url = settings.webhook_url
         self.bot_username = settings.bot_username.removeprefix("@")
+        self._api_base = settings.api_base
 
     def receive(self, request: WebhookRequest, *, now_ms: int) -> Received:
         """See ``Channel.receive``. The reply is an empty 200: Telegram executes a JSON body as an API call.
@@ -260,6 +262,24 @@ class TelegramChannel:
     async def check_token(self, client: Client) -> None:
         """See ``Channel.check_token``. Source: #getme."""
         await self.ask("getMe", {}, client)
+
+    async def take_bot(self, bot_id: str, account: str, client: Client, *, secret: str) -> Mapping[str, str]:
+        """See ``BotManager.take_bot``. The webhook of the new bot is beside our own.
+
+        Source: #getmanagedbottoken.
+        """
+        token = str(await self.ask("getManagedBotToken", {"user_id": int(bot_id)}, client))
+        own = await self.ask("getWebhookInfo", {}, client)
+        url = str(own.get("url") or self.webhook_url) if isinstance(own, dict) else self.webhook_url
+        beside, _, name = url.rpartition("/")
+        if name != self.name:
+            raise RetryableError(f"our own webhook is not at .../webhooks/{self.name}, so there is none for {account}")
+        made = TelegramSettings(bot_token=SecretStr(token), webhook_secret=SecretStr(secret), api_base=self._api_base)
+        bot = TelegramChannel(made, account)
+        me = await bot.ask("getMe", {}, client)
+        await bot.ask("setWebhook", webhooks.parameters(f"{beside}/{account}", secret), client)
+        username = str(me.get("username") or "") if isinstance(me, dict) else ""
+        return {"bot_token": token, "webhook_secret": secret, "bot_username": username}
 
     async def ask(self, method: str, body: Mapping[str, Any], client: Client) -> Any:
         """The ``result`` of a call of the Bot API.

@@ -70,8 +70,13 @@ def is_there(conn: apsw.Connection, name: str) -> bool:
 
 def served(conn: apsw.Connection, platforms: tuple[str, ...]) -> list[str]:
     """The names of the accounts to send for: the first of each platform, and the active further ones."""
-    further = rows(conn, "SELECT name FROM accounts WHERE status = 'active' AND name <> platform ORDER BY name")
-    return [*platforms, *(name for (name,) in further if names.platform_of(name) in platforms)]
+    return names_served(every(conn), platforms)
+
+
+def names_served(found: list[Account], platforms: tuple[str, ...]) -> list[str]:
+    """The same, of these rows. Pure."""
+    further = [each for each in found if each.status == "active" and names.is_further(each.name)]
+    return [*platforms, *(each.name for each in further if each.platform in platforms)]
 
 
 def agent_of(conn: apsw.Connection, name: str) -> str | None:
@@ -134,6 +139,102 @@ def remove(conn: apsw.Connection, name: str) -> bool:
     """Forget the account. False: there is no such row."""
     conn.execute("DELETE FROM accounts WHERE name = :name", {"name": name})
     return conn.changes() == 1
+
+
+def want(conn: apsw.Connection, name: str, *, agent: str, manager: str, owner_id: str, now_ms: int) -> None:
+    """The bot of *manager* asks the person *owner_id* to make the agent's own bot, which will be the account *name*.
+
+    Raises:
+        WrongState: there is such an account.
+    """
+    values = {"name": name, "platform": names.platform_of(name), "agent": agent, "manager": manager}
+    conn.execute(
+        """
+        INSERT INTO accounts (name, platform, status, agent, manager, owner_id, created_at, updated_at)
+        VALUES (:name, :platform, 'wanted', :agent, :manager, :owner, :now, :now)
+        ON CONFLICT (name) DO NOTHING
+        """,
+        {**values, "owner": owner_id, "now": now_ms},
+    )
+    if conn.changes() == 0:
+        raise WrongState(f"there is an account {name} already; GET /api/accounts lists them")
+
+
+def give(
+    conn: apsw.Connection, manager: str, owner_id: str, *, bot_id: str, username: str | None, now_ms: int
+) -> str | None:
+    """The person has made a bot: it is the one that was asked for last; the account's name. None: nobody asked for one.
+
+    Where the bot is known already, its token may have changed: it is fetched again.
+    """
+    of = {"manager": manager, "owner": owner_id, "bot": bot_id, "username": username, "now": now_ms}
+    known = rows(
+        conn,
+        """
+        UPDATE accounts
+           SET owner_id = :owner, username = ifnull(:username, username), updated_at = :now,
+               retry_at = iif(status = 'active' AND updated_at < :now - 60000, :now, retry_at)
+         WHERE manager = :manager AND bot_id = :bot
+        RETURNING name
+        """,
+        of,
+    )
+    if known:
+        return str(known[0][0])
+    given = rows(
+        conn,
+        """
+        UPDATE accounts
+           SET status = 'given', bot_id = :bot, username = :username, retry_at = :now, updated_at = :now
+         WHERE status = 'wanted'
+           AND name = (SELECT name
+                         FROM accounts
+                        WHERE manager = :manager AND owner_id = :owner AND status = 'wanted'
+                        ORDER BY created_at DESC, name
+                        LIMIT 1)
+        RETURNING name
+        """,
+        of,
+    )
+    return str(given[0][0]) if given else None
+
+
+def activate(conn: apsw.Connection, name: str, *, username: str | None, now_ms: int) -> bool:
+    """Its token is kept and its webhook is registered. False: it was taken away meanwhile, or is set up already."""
+    conn.execute(
+        """
+        UPDATE accounts
+           SET status = 'active', username = ifnull(:username, username), failure = NULL, attempts = 0,
+               retry_at = NULL, updated_at = :now
+         WHERE name = :name AND (status = 'given' OR (status = 'active' AND retry_at IS NOT NULL))
+        """,
+        {"name": name, "username": username, "now": now_ms},
+    )
+    return conn.changes() == 1
+
+
+def postpone(conn: apsw.Connection, name: str, failure: str, *, retry_at: int) -> None:
+    """Its set-up failed: try again at *retry_at*."""
+    conn.execute(
+        """
+        UPDATE accounts
+           SET failure = :failure, attempts = attempts + 1, retry_at = :retry_at
+         WHERE name = :name AND manager IS NOT NULL AND status <> 'wanted'
+        """,
+        {"name": name, "failure": failure, "retry_at": retry_at},
+    )
+
+
+def refresh(conn: apsw.Connection, name: str, *, now_ms: int) -> None:
+    """The platform refuses the token of a bot that another one manages: fetch the token again."""
+    conn.execute(
+        """
+        UPDATE accounts
+           SET retry_at = :now
+         WHERE name = :name AND manager IS NOT NULL AND status = 'active' AND retry_at IS NULL
+        """,
+        {"name": name, "now": now_ms},
+    )
 
 
 def waiting(conn: apsw.Connection, name: str) -> int:

@@ -150,6 +150,7 @@ DROPPED: Mapping[str, str] = {
     "chat_refused": "An approver or the operator chose to ignore this chat",
     "not_addressed": "It was not meant for any agent that answers there",
     "rate_limited": "It was more than the limits of a minute allow",
+    "bot_not_asked_for": "A person made a bot for ours, and nobody had asked this person for one: it is not taken",
     "sender_unknown": "The sender is a stranger, and the chat is closed to strangers",
     "sender_refused": "An approver or the operator refused this sender",
     "not_known": "The sender is a stranger, and the agent takes known people only",

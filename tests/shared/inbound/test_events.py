@@ -6,7 +6,7 @@ import pytest
 from shared.channels.base import Event
 from shared.db.engine import meta
 from shared.db.engine.connection import rows, transaction
-from shared.db.roster import chats
+from shared.db.roster import accounts, chats
 from shared.inbound import events, pairing
 from shared.routing.apply import Routed
 from tests.shared.routing.test_router import OPEN, asked, become, event, make_chat, reasons, said, wire
@@ -258,3 +258,27 @@ def test_so_does_one_of_news_that_changed_nothing_the_first_time(conn):
     for status, key in (("kicked", "u0"), ("kicked", "u1"), ("member", "u2"), ("kicked", "u1")):
         take(conn, membership(status, key=key))
     assert status_of(conn) == "active"
+
+
+# -- bots that people make for ours ------------------------------------------------------------------------------------
+
+
+def gift(key="a1", owner="9"):
+    context = {"owner_id": owner, "bot_id": "777", "username": "clerk_bot"}
+    return Event("account", key, platform_id=owner, sender_id=owner, context=context)
+
+
+def test_a_bot_that_was_asked_for_is_set_up_by_deliver(conn):
+    with transaction(conn):
+        accounts.want(conn, "telegram.clerk", agent="assistant", manager="telegram", owner_id="9", now_ms=NOW)
+    assert take(conn, gift()) == Routed(said=True)
+    assert take(conn, gift("a2")) == Routed(said=True)  # Telegram says it twice, in two ways
+    assert accounts.known(conn, "telegram.clerk").status == "given"
+
+
+def test_a_bot_that_nobody_was_asked_for_leaves_its_reason(conn):
+    with transaction(conn):
+        accounts.want(conn, "telegram.clerk", agent="assistant", manager="telegram", owner_id="9", now_ms=NOW)
+    assert take(conn, gift(owner="666")).dropped == "bot_not_asked_for"
+    assert take(conn, gift(), channel="telegram.other").dropped == "bot_not_asked_for"
+    assert accounts.known(conn, "telegram.clerk").status == "wanted"
