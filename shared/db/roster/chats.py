@@ -252,9 +252,12 @@ def move(conn: apsw.Connection, channel: str, old: str, new: str, *, now_ms: int
     """Give the chat its new platform id, with every open row. None: no chat has the id *old*.
 
     If a chat with the id *new* exists, the two are merged into it: it gets the wirings, sessions and settings of the
-    old chat, which becomes inactive.
+    old chat, which becomes inactive. The platform's ids of messages in the old chat name nothing in the new one, or
+    another message: open rows lose them.
     """
     source, target = find(conn, channel, old), find(conn, channel, new)
+    if source is None and target is not None:  # it has moved; the answer of a turn that ran then still names the old id
+        conn.execute(REDIRECT_LATE, {"to": target.id, "channel": channel, "old": old, "new": new})
     if source is None or old == new:
         return source
     if target is None:
@@ -269,9 +272,13 @@ def move(conn: apsw.Connection, channel: str, old: str, new: str, *, now_ms: int
         target = source._replace(platform_id=new, opens_for=None)
     else:
         target = _merge(conn, source, target, now_ms=now_ms)
+    is_void = source.opens_for is None  # else nobody has written there yet
     for statement in REDIRECT:
-        conn.execute(statement, {"from": source.id, "to": target.id, "channel": channel, "new": new})
+        moved = {"from": source.id, "to": target.id, "channel": channel, "new": new, "void": is_void}
+        conn.execute(statement, moved)
     conn.execute(REDIRECT_HELD, {"to": target.id, "new": new})
+    for statement in REDIRECT_ALBUMS:
+        conn.execute(statement, {"channel": channel, "old": old, "new": new})
     return target
 
 
@@ -279,31 +286,66 @@ def move(conn: apsw.Connection, channel: str, old: str, new: str, *, now_ms: int
 REDIRECT = (
     """
     UPDATE messages
-       SET chat_id = :to, platform_id = :new
+       SET chat_id = :to, platform_id = :new, platform_message_id = iif(:void, NULL, platform_message_id)
      WHERE trigger = 1 AND (status = 'pending' OR status = 'processing') AND chat_id = :from
     """,
     """
     UPDATE messages
-       SET chat_id = :to, platform_id = :new
+       SET chat_id = :to, platform_id = :new, platform_message_id = iif(:void, NULL, platform_message_id)
      WHERE trigger = 0 AND (status = 'pending' OR status = 'processing') AND chat_id = :from
     """,
     """
     UPDATE messages
-       SET chat_id = :to, platform_id = :new
+       SET chat_id = :to, platform_id = :new, platform_message_id = iif(:void, NULL, platform_message_id)
      WHERE (status = 'paused' OR status = 'cancelled') AND status = 'paused' AND chat_id = :from
     """,
-    "UPDATE messages SET chat_id = :to, platform_id = :new WHERE status = 'dead' AND chat_id = :from",
+    """
+    UPDATE messages
+       SET chat_id = :to, platform_id = :new, platform_message_id = iif(:void, NULL, platform_message_id)
+     WHERE status = 'dead' AND chat_id = :from
+    """,
     """
     UPDATE responses
-       SET chat_id = :to, platform_id = :new
+       SET chat_id = :to, platform_id = :new,
+           content = iif(:void, json_remove(content, '$.reply_to', '$.edits'), content)
      WHERE channel = :channel AND chat_id = :from AND (status = 'pending' OR status = 'delivering')
     """,
-    "UPDATE responses SET chat_id = :to, platform_id = :new WHERE status = 'dead' AND chat_id = :from",
     """
     UPDATE responses
-       SET chat_id = :to, platform_id = :new
+       SET chat_id = :to, platform_id = :new,
+           content = iif(:void, json_remove(content, '$.reply_to', '$.edits'), content)
+     WHERE status = 'dead' AND chat_id = :from
+    """,
+    """
+    UPDATE responses
+       SET chat_id = :to, platform_id = :new,
+           content = iif(:void, json_remove(content, '$.reply_to', '$.edits'), content)
      WHERE series_id IS NOT NULL AND (status = 'pending' OR status = 'delivering' OR status = 'paused')
        AND status = 'paused' AND chat_id = :from
+    """,
+)
+
+REDIRECT_LATE = """
+    UPDATE responses
+       SET platform_id = :new, content = json_remove(content, '$.reply_to', '$.edits')
+     WHERE channel = :channel AND chat_id = :to AND (status = 'pending' OR status = 'delivering')
+       AND platform_id = :old
+"""
+
+# Pieces that wait for the others of their album.
+REDIRECT_ALBUMS = (
+    """
+    UPDATE album_pieces
+       SET event = json_set(event, '$.platform_id', :new)
+     WHERE album_id IN (SELECT id
+                          FROM albums
+                         WHERE status = 'gathering' AND channel = :channel AND platform_id = :old)
+       AND event IS NOT NULL
+    """,
+    """
+    UPDATE OR IGNORE albums
+       SET platform_id = :new
+     WHERE status = 'gathering' AND channel = :channel AND platform_id = :old
     """,
 )
 

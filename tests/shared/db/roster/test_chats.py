@@ -1,8 +1,10 @@
+import json
+
 import pytest
 
 from shared.access import people
 from shared.core.errors import ConfigInvalid, NotFound
-from shared.db.access import approvals, user_dms, users
+from shared.db.access import albums, approvals, user_dms, users
 from shared.db.access.approvals import NewApproval
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import responses, sessions
@@ -266,7 +268,45 @@ def test_open_rows_are_found_by_partial_indexes(conn):
     values = {"from": 1, "to": 2, "new": "n"}
     for statement in chats.REDIRECT:
         more = {"channel": "telegram"} if ":channel" in statement else {}
-        assert " INDEX " in plan(conn, statement, **values, **more)[0]
+        assert " INDEX " in plan(conn, statement, **values, **more, void=True)[0]
+    late = plan(conn, chats.REDIRECT_LATE, to=1, channel="telegram", old="o", new="n")
+    assert "responses_open" in late[0]
+    for statement in chats.REDIRECT_ALBUMS:
+        lines = plan(conn, statement, channel="telegram", old="o", new="n")
+        assert not any(line.startswith("SCAN") for line in lines), lines
+
+
+def test_the_ids_of_messages_in_the_old_chat_are_void(conn, both):
+    put(conn, "waits", platform_message_id="7")
+    carried = {"reply_to": "7", "edits": 3, "asked_at": NOW}
+    response = answer(conn, "late", content=carried)
+    move(conn)
+    assert column(conn, "SELECT platform_message_id FROM messages") == [None]
+    assert json.loads(row(conn, "responses", response)["content"]) == {"asked_at": NOW}
+
+
+def test_the_answer_of_a_turn_that_ran_meanwhile_follows_the_chat(conn):
+    """It is written for the old id when no chat has that id any more, and the platform refuses it once more."""
+    make_chat(conn, is_group=True)
+    move(conn)
+    response = answer(conn, "late", chat="-200", content={"reply_to": "7"})
+    with transaction(conn):
+        rows(conn, "UPDATE responses SET platform_id = '100'")
+    move(conn)
+    found = row(conn, "responses", response)
+    assert (found["platform_id"], found["content"]) == ("-200", "{}")
+
+
+def test_pieces_of_an_album_follow_their_chat(conn):
+    make_chat(conn, is_group=True)
+    with transaction(conn):
+        albums.add(
+            conn, channel="telegram", platform_id="100", group_key="g", sender_id="5", event_key="e",
+            platform_message_id="1", event='{"platform_id": "100"}', most=10, due_ms=NOW, now_ms=NOW,
+        )  # fmt: skip
+    move(conn)
+    assert column(conn, "SELECT platform_id FROM albums") == ["-200"]
+    assert column(conn, "SELECT event ->> '$.platform_id' FROM album_pieces") == ["-200"]
 
 
 def test_held_events_are_found_by_indexes(conn):
