@@ -214,6 +214,9 @@ class PlatformStore:
             (_dump(facts), chat.platform, chat.id),
         )
 
+    def rename(self, chat: FakeChat, title: str) -> None:
+        self.conn.execute("UPDATE chats SET title = ? WHERE platform = ? AND id = ?", (title, chat.platform, chat.id))
+
     def join(self, chat: FakeChat, person_id: str) -> None:
         if person_id not in chat.members:
             self.conn.execute(

@@ -35,7 +35,7 @@ class InteractionsEndpoint:
         self._clock, self._key = config.clock, key
         self._deadline_s = config.deadline_ms / 1000
         self._session: aiohttp.ClientSession | None = None
-        self.url = config.discord_interactions_url
+        self.url: str | None = config.discord_interactions_url
 
     def start(self) -> None:
         timeout = aiohttp.ClientTimeout(total=self._deadline_s)
@@ -47,8 +47,8 @@ class InteractionsEndpoint:
 
     async def post(self, body: bytes, headers: Mapping[str, str] | None = None) -> EndpointAnswer:
         """Post *body* once, signed unless *headers* replace the signature. Raises aiohttp's errors and TimeoutError."""
-        if self._session is None:
-            raise RuntimeError("call start() first")
+        if self._session is None or self.url is None:
+            raise RuntimeError("call start() first, and name an address")
         async with self._session.post(
             self.url, data=body, headers=headers or self.signed(body), allow_redirects=False
         ) as response:

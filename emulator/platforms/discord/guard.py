@@ -3,22 +3,48 @@
 Source: https://discord.com/developers/docs/reference#user-agent, #authentication, topics/rate-limits
 """
 
+import hashlib
+import json
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from aiohttp import web
 
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig, RateLimit
-from emulator.platforms.discord.calls import ApiResult, DiscordError, error_of, rate_limited, read_json
+from emulator.platforms.discord import schema
+from emulator.platforms.discord.calls import (
+    MAX_BODY_BYTES,
+    ApiResult,
+    DiscordError,
+    error_of,
+    rate_limited,
+    read_json,
+)
 from emulator.platforms.faults import Fault, Faults, hang_up
 from emulator.platforms.initial_people import DiscordApp
 from emulator.platforms.rate_window import RateWindow
 from emulator.platforms.store import PlatformStore
 
 BASE = "/discord/api/v10"
-UNLIMITED = RateLimit(50, 1000)  # for the headers of a route without a limit
+GLOBAL = RateLimit(50, 1000)  # all requests with the bot's token
+# Discord publishes no buckets: these are what bots have long seen. Others follow the last one.
+BUCKETS = {
+    "POST /channels/{channel}/messages": RateLimit(5, 5000),
+    "PATCH /channels/{channel}/messages/{message}": RateLimit(5, 5000),
+    "DELETE /channels/{channel}/messages/{message}": RateLimit(5, 1000),
+    "PUT /channels/{channel}/messages/{message}/reactions/{emoji}/@me": RateLimit(1, 250),
+    "DELETE /channels/{channel}/messages/{message}/reactions/{emoji}/@me": RateLimit(1, 250),
+    "POST /channels/{channel}/typing": RateLimit(5, 5000),
+    "POST /webhooks/{app}/{token}": RateLimit(5, 2000),
+    "PATCH /webhooks/{app}/{token}/messages/{message}": RateLimit(5, 2000),
+    "PUT /applications/{app}/commands": RateLimit(5, 20_000),
+}
+OTHERS = RateLimit(50, 1000)
+INVALID = RateLimit(10_000, 600_000)  # answers 401, 403 and 429 to one machine, before Cloudflare bans it
+
+_BAN = "<html><head><title>Access denied | discord.com used Cloudflare</title></head><body>error 1015</body></html>"
 
 Route = Callable[[web.Request], Awaitable[ApiResult]]
 
@@ -48,6 +74,8 @@ class RouteGuard:
         """
 
         async def handle(request: web.Request) -> web.StreamResponse:
+            if self._is_banned():
+                return web.Response(status=429, text=_BAN, content_type="text/html")
             started = time.perf_counter()
             fault = self.faults.take(name, self._channel_of(request))
             if fault is not None and fault.kind == "delay":
@@ -60,16 +88,19 @@ class RouteGuard:
                     result = ApiResult(0)
                 else:
                     self._check(request, needs_bot=needs_bot)
-                    headers = self._limit(name, request)
+                    headers = self._limit(name, request, needs_bot=needs_bot)
+                    await _check_body(name, request)
                     result = await run(request)
             except DiscordError as refusal:
                 result, headers = ApiResult(refusal.status, refusal.body), {**headers, **refusal.headers}
+            self._count_refusal(result, headers)
             await self._log(name, request, result, fault, (time.perf_counter() - started) * 1000)
             if fault is not None and fault.kind in ("drop", "accept_then_drop"):
                 return hang_up(request)
             if result.body is None:
                 return web.Response(status=result.status, headers=headers)
-            return web.json_response(result.body, status=result.status, headers=headers)
+            raw = json.dumps(result.body, ensure_ascii=False).encode()  # and no charset: discord.py wants it so
+            return web.Response(body=raw, content_type="application/json", status=result.status, headers=headers)
 
         return handle
 
@@ -87,21 +118,35 @@ class RouteGuard:
         if needs_bot and request.headers.get("Authorization") != f"Bot {self._app.token}":
             raise DiscordError(401, 0, "401: Unauthorized")
 
-    def _limit(self, name: str, request: web.Request) -> dict[str, str]:
-        """The rate limit headers. Raises 429 beyond the limit, if there is one. Buckets are per route and channel."""
-        limit, now_ms = self._config.discord_rate_limit, self._clock.now_ms()
-        shown = limit or UNLIMITED
-        room = self._recent.take(f"{name}|{self._channel_of(request)}", shown, now_ms=now_ms)
+    def _limit(self, name: str, request: web.Request, *, needs_bot: bool) -> dict[str, str]:
+        """The rate limit headers. Raises 429 beyond a limit. Buckets are per route and channel, or token."""
+        is_on = self._config.limits or self._config.discord_rate_limit is not None
+        limit, now_ms = self._config.discord_rate_limit or BUCKETS.get(name, OTHERS), self._clock.now_ms()
+        key = "reactions" if "/reactions/" in name else name
+        place = request.match_info.get("token") or self._channel_of(request)
+        room = self._recent.take(f"{key}|{place}", limit, now_ms=now_ms)
         headers = {
-            "X-RateLimit-Limit": str(shown.count),
-            "X-RateLimit-Remaining": str(room.left if limit else shown.count - 1),
+            "X-RateLimit-Limit": str(limit.count),
+            "X-RateLimit-Remaining": str(room.left if is_on else limit.count - 1),
             "X-RateLimit-Reset": f"{(now_ms + room.opens_ms) / 1000:.3f}",
             "X-RateLimit-Reset-After": f"{room.opens_ms / 1000:.3f}",
-            "X-RateLimit-Bucket": f"{abs(hash(name)):016x}"[:16],
+            "X-RateLimit-Bucket": hashlib.sha256(key.encode()).hexdigest()[:32],
         }
-        if limit and room.is_over:
+        if is_on and room.is_over:
             raise rate_limited(room.opens_ms / 1000, scope="user", headers=headers)
+        if self._config.limits and needs_bot:
+            everything = self._recent.take("global", GLOBAL, now_ms=now_ms)
+            if everything.is_over:
+                raise rate_limited(everything.opens_ms / 1000, scope="global", headers={"X-RateLimit-Global": "true"})
         return headers
+
+    def _is_banned(self) -> bool:
+        """Whether this machine got too many refusals: Cloudflare answers then, and not Discord."""
+        return self._config.limits and self._recent.wait_ms("invalid", INVALID, 1, now_ms=self._clock.now_ms()) > 0
+
+    def _count_refusal(self, result: ApiResult, headers: Mapping[str, str]) -> None:
+        if result.status in (401, 403, 429) and headers.get("X-RateLimit-Scope") != "shared":
+            self._recent.take("invalid", INVALID, now_ms=self._clock.now_ms())
 
     async def _log(
         self, name: str, request: web.Request, result: ApiResult, fault: Fault | None, took_ms: float
@@ -124,3 +169,13 @@ class RouteGuard:
             took_ms=took_ms,
         )
         self._bus.publish("call", call)
+
+
+async def _check_body(name: str, request: web.Request) -> None:
+    """Refuse a body that is too large, or that does not fit Discord's description of the route."""
+    if (request.content_length or 0) > MAX_BODY_BYTES:
+        raise DiscordError(413, 40005, "Request entity too large")
+    if request.method != "GET" and request.body_exists:
+        body = await read_json(request)
+        if not isinstance(body, dict) or body:
+            schema.check_body(name, body)

@@ -27,17 +27,16 @@ from emulator.platforms.discord.calls import (
     LOADING,
     ApiResult,
     DiscordError,
-    components,
-    content_of,
     flags_of,
     invalid,
-    pings_of,
     read_body,
 )
 from emulator.platforms.discord.endpoint import InteractionsEndpoint
 from emulator.platforms.discord.interaction_rows import InteractionRow, InteractionRows
+from emulator.platforms.discord.message_body import COMPONENTS_V2, UploadedPart, read_message
 from emulator.platforms.errors import ActionRefused
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
+from shared.core.errors import ConfigInvalid
 
 SAY, THINK, WAIT, CHANGE, SUGGEST, FORM = 4, 5, 6, 7, 8, 9  # the types of an answer
 MOST_CHOICES = 25
@@ -51,6 +50,8 @@ class Interactions:
         self._clock = config.clock
         self.rows = InteractionRows(config, store, bus)
         self._endpoint = InteractionsEndpoint(config, discord.app.key)
+        discord.application.interactions_url = lambda: self._endpoint.url
+        discord.application.set_interactions_url = self._set_url
         self._answered: dict[str, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -71,6 +72,18 @@ class Interactions:
             self._discord.app.id, id_=str(self._discord.snowflakes.next()), token=secrets.token_urlsafe(32)
         )
         await self._endpoint.check(json.dumps(ping).encode())
+
+    async def _set_url(self, url: str | None) -> None:
+        """The app sets its address, which Discord checks; None: interactions go to the Gateway. Raises 50035."""
+        before, self._endpoint.url = self._endpoint.url, url
+        try:
+            if url is not None:
+                await self.register()
+        except ConfigInvalid as refused:
+            self._endpoint.url = before
+            code = "APPLICATION_INTERACTIONS_ENDPOINT_VERIFICATION_FAILED"
+            raise invalid("interactions_endpoint_url", code, str(refused)) from None
+        self._store.put("discord.interactions_url", url or "")
 
     def routes(self) -> list[web.AbstractRouteDef]:
         webhook = "/webhooks/{app}/{token}"
@@ -179,6 +192,10 @@ class Interactions:
         status: int | None = None
         try:
             async with asyncio.timeout(self._config.deadline_ms / 1000):
+                if self._endpoint.url is None:
+                    self._discord.sessions.publish("INTERACTION_CREATE", None, json.loads(body))
+                    await self._answered[interaction.id].wait()
+                    return
                 answer = await self._endpoint.post(body)
                 status = answer.status
                 self.rows.record_status(interaction, status, (time.perf_counter() - started) * 1000)
@@ -225,7 +242,7 @@ class Interactions:
         """Show the first answer; returns the id of the original message."""
         chat = self._chat(interaction)
         if kind == SAY:
-            return self._discord.messages.add(chat, *self._spoken(interaction, data, flags)).id
+            return self._discord.messages.add(chat, *self._spoken(interaction, data, [])).id
         if kind == THINK:
             detail = {"state": "thinking", "interaction": interaction.id}
             seen_by = _seen_by(interaction, flags)
@@ -251,11 +268,17 @@ class Interactions:
         place = {"platform": "discord", "chat": interaction.channel, "person": interaction.person}
         self._bus.publish("modal", {**place, "interaction": interaction.id, **modal})
 
-    def _spoken(self, interaction: InteractionRow, body: Mapping[str, Any], flags: int) -> tuple[str, dict[str, Any]]:
-        content = content_of(body)
-        pings, would_ping = pings_of(content, body.get("allowed_mentions"), default=("users",))
-        detail = {"interaction": interaction.id, "pings": pings, "would_ping": would_ping}
-        return content, {**detail, **_seen_by(interaction, flags), "components": components(body)}
+    def _spoken(
+        self,
+        interaction: InteractionRow,
+        body: Mapping[str, Any],
+        uploads: list[UploadedPart],
+        flags: int | None = None,
+    ) -> tuple[str, dict[str, Any]]:
+        """Text and detail of an answer; *flags* are those of the deferred message that it fills."""
+        content, detail = self._discord.messages.bodies.created(body, uploads, pings=("users",))
+        kept = detail["flags"] if flags is None else flags | (detail["flags"] & COMPONENTS_V2)
+        return content, {**detail, "interaction": interaction.id, **_seen_by(interaction, kept)}
 
     # routes of a token
 
@@ -268,8 +291,8 @@ class Interactions:
 
     async def _follow_up(self, request: web.Request) -> ApiResult:
         interaction = self._live(request)
-        body = await read_body(request)
-        content, detail = self._spoken(interaction, body, flags_of(body))
+        body, uploads = await read_message(request)
+        content, detail = self._spoken(interaction, body, uploads)
         chat = self._chat(interaction)
         original = self._store.message(chat, interaction.original or "")
         if original is not None and original.detail.get("state") == "thinking":
@@ -287,12 +310,12 @@ class Interactions:
     async def _edit(self, request: web.Request) -> ApiResult:
         interaction = self._live(request)
         message = self._message(interaction, request)
-        body = await read_body(request)
+        body, uploads = await read_message(request)
         if message.detail.get("state") == "thinking":
-            content, detail = self._spoken(interaction, body, message.detail.get("flags", 0))
+            content, detail = self._spoken(interaction, body, uploads, message.detail.get("flags", 0))
             changed = self._fill(interaction, message, content, detail)
         else:
-            changed = self._discord.messages.edit(message, body)
+            changed = self._discord.messages.edit(message, body, uploads)
             self.rows.mark_answered(interaction)
         return ApiResult(200, self._discord.objects.message(self._chat(interaction), changed))
 
@@ -305,7 +328,7 @@ class Interactions:
         self, interaction: InteractionRow, message: FakeMessage, content: str, detail: Mapping[str, Any]
     ) -> FakeMessage:
         """Replace "thinking…" by the answer."""
-        flags = message.detail.get("flags", 0) & ~LOADING
+        flags = detail["flags"] & ~LOADING
         changed = self._discord.messages.change(message, content, **{**detail, "flags": flags, "state": "done"})
         self.rows.mark_answered(interaction)
         return changed

@@ -3,15 +3,15 @@
 Every change is published: to the chat page, and to the Gateway. The API call behind a change makes no difference here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from emulator.platforms import reactions
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import Clock
-from emulator.platforms.discord.calls import components, content_of
 from emulator.platforms.discord.gateway_sessions import GatewaySessions
 from emulator.platforms.discord.guild_objects import GuildObjects, member
+from emulator.platforms.discord.message_body import MessageBodies, UploadedPart
 from emulator.platforms.discord.objects import DiscordObjects, emoji_object
 from emulator.platforms.discord.snowflakes import Snowflakes
 from emulator.platforms.initial_people import GUILD_ID, DiscordApp
@@ -34,6 +34,7 @@ class DiscordMessages:
     ) -> None:
         self._clock, self._store, self._bus, self._app = clock, store, bus, app
         self._snowflakes, self._objects, self._guild, self._gateway = snowflakes, objects, guild, gateway
+        self.bodies = MessageBodies(clock, store, snowflakes)
 
     def add(
         self,
@@ -66,11 +67,10 @@ class DiscordMessages:
         self._announce("MESSAGE_UPDATE", changed)
         return changed
 
-    def edit(self, message: FakeMessage, body: Mapping[str, Any]) -> FakeMessage:
+    def edit(self, message: FakeMessage, body: Mapping[str, Any], uploads: Sequence[UploadedPart] = ()) -> FakeMessage:
         """*message* with the fields that *body* names; the others stay. An edit pings nobody."""
-        buttons = {"components": components(body)} if "components" in body else {}
-        content = content_of(body) if "content" in body else message.text
-        return self.change(message, content, **buttons)
+        content, detail = self.bodies.edited(message, body, list(uploads))
+        return self.change(message, content, **detail)
 
     def react(self, message: FakeMessage, emoji: str, *, who: str | None = None, is_removed: bool = False) -> bool:
         """*who*, or the bot, adds *emoji* to a message or takes it back. A reaction is no edit.

@@ -85,13 +85,13 @@ class DiscordObjects:
             "edited_timestamp": _iso(message.edited_ms) if message.edited_ms is not None else None,
             "tts": False,
             "mention_everyone": "everyone" in pings,
-            "mentions": [user for user in map(self._user_of, self._mentioned(message)) if user],
+            "mentions": [user for user in map(self.user_of, self._mentioned(message)) if user],
             "mention_roles": [ping.removeprefix("role:") for ping in pings if ping.startswith("role:")],
             "attachments": [self._cdn.attachment(chat.id, shown) for shown in files.of(detail)],
             "embeds": detail.get("embeds", []),
             "pinned": False,
             "flags": detail.get("flags", 0),
-            "components": numbered(detail.get("components", [])),
+            "components": self._components(chat, detail),
         }
         if reacted := reactions.read(detail):
             wired["reactions"] = [self._reaction(emoji, ids) for emoji, ids in reacted.items()]
@@ -103,6 +103,17 @@ class DiscordObjects:
         if (thread := self._store.chat("discord", message.id)) is not None and thread.kind == "thread":
             wired["thread"] = self.channel(thread)
         return {**wired, "nonce": message.nonce} if message.nonce is not None else wired
+
+    def _components(self, chat: FakeChat, detail: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Numbered, and with addresses in place of the names of attachments."""
+        media = {shown["name"]: self._media(chat, shown) for shown in files.of(detail)}
+        return [_with_media(component, media) for component in numbered(detail.get("components", []))]
+
+    def _media(self, chat: FakeChat, shown: Mapping[str, Any]) -> dict[str, Any]:
+        known = self._cdn.attachment(chat.id, shown)
+        address = {"id": known["id"], "url": known["url"], "proxy_url": known["proxy_url"]}
+        shape = {"width": known.get("width"), "height": known.get("height")}
+        return {**address, **shape, "content_type": known["content_type"], "attachment_id": known["id"]}
 
     def attachment(self, chat: FakeChat, shown: Mapping[str, Any]) -> dict[str, Any]:
         """The Attachment object of one entry of ``detail["files"]``."""
@@ -147,13 +158,23 @@ class DiscordObjects:
         named = re.findall(r"<@!?(\d{1,20})>", message.text)
         return list(dict.fromkeys([*named, *message.detail.get("mentions", ())]))
 
-    def _user_of(self, user_id: str) -> dict[str, Any] | None:
+    def user_of(self, user_id: str) -> dict[str, Any] | None:
+        """The User object of a person or of the bot; None if there is no such user."""
         if user_id == self._app.id:
             return self.bot_user
         person = self._store.person("discord", user_id)
         return self.user(person) if person else None
 
 
+_CHOOSES: Mapping[str, Any] = {"min_values": 1, "max_values": 1}
+_FILLED_IN: Mapping[int, Mapping[str, Any]] = {
+    **dict.fromkeys((3, 5, 6, 7, 8), _CHOOSES),
+    11: {"description": None, "spoiler": False},
+    13: {"name": None, "size": None, "spoiler": False},
+    14: {"spacing": 1, "divider": True},
+    17: {"accent_color": None, "spoiler": False},
+}
+_FILLED_IN_ITEM: Mapping[str, Any] = {"description": None, "spoiler": False}  # of a gallery
 _TEXT_CHANNEL: dict[str, Any] = {
     "type": 0,
     "parent_id": None,
@@ -206,3 +227,18 @@ def _number(component: dict[str, Any], numbers: Iterator[int]) -> dict[str, Any]
         if isinstance(component.get(key), dict):
             shown[key] = _number(component[key], numbers)
     return shown
+
+
+def _with_media(value: Any, media: Mapping[str, Mapping[str, Any]]) -> Any:
+    """*value* with every ``{"url": "attachment://name"}`` resolved, and with what Discord fills in."""
+    if isinstance(value, list):
+        return [_with_media(each, media) for each in value]
+    if not isinstance(value, dict):
+        return value
+    name = str(value.get("url", "")).removeprefix("attachment://")
+    if name in media and name != value.get("url"):
+        return media[name]
+    filled = (
+        _FILLED_IN.get(value.get("type", 0), {}) if "type" in value else _FILLED_IN_ITEM if "media" in value else {}
+    )
+    return {**filled, **{key: _with_media(each, media) for key, each in value.items()}}

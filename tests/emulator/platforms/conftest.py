@@ -15,6 +15,7 @@ from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
 
 from emulator.platforms import Platforms, PlatformsConfig
+from emulator.platforms.discord import schema as discord_schema
 from emulator.platforms.telegram import schema as telegram_schema
 
 NOW = 1_795_168_000_000
@@ -162,6 +163,10 @@ class World:
         for call in (await self.see("/control/telegram/calls"))["calls"]:
             if call["answer"].get("ok"):
                 problem = telegram_schema.problem_of_result(call["method"], call["answer"]["result"])
+                assert problem is None, (call["method"], problem, call["answer"])
+        for call in (await self.see("/control/discord/calls"))["calls"]:
+            if call["status"] in (200, 201):
+                problem = discord_schema.problem_of_answer(call["method"], call["answer"])
                 assert problem is None, (call["method"], problem, call["answer"])
         updates = [got.body for got in self.endpoint.got if "update_id" in got.body and not self.injected]
         for update in updates:

@@ -291,7 +291,7 @@ def test_refusals_have_discords_form(play):
             async with world.session.post(address, data=body, headers=headers) as response:
                 assert (response.status, (await response.json())["code"]) == (400, code)
 
-    play(scenario)
+    play(scenario, limits=False)
 
 
 def test_a_multipart_body_carries_json_beside_files(play):
@@ -404,4 +404,4 @@ def test_typing_direct_messages_reactions_and_commands(play):
         in_a_menu = [{"name": "Ask Postroom", "type": 3}]
         assert (await world.as_bot("PUT", f"/applications/{app}/commands", in_a_menu))[0] == 200
 
-    play(scenario)
+    play(scenario, limits=False)
