@@ -77,8 +77,14 @@ class Presence:
     """Shows running turns through the adapters of their channels."""
 
     def __init__(
-        self, service: ShowsTurns, accounts: ServedAccounts, client: Client, now_ms: Callable[[], int]
+        self,
+        service: ShowsTurns,
+        accounts: ServedAccounts,
+        client: Client,
+        now_ms: Callable[[], int],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        self._sleep = sleep
         self._service = service
         self._accounts = accounts
         self._client = client
@@ -88,26 +94,26 @@ class Presence:
     async def shown(self, claim: Claim) -> AsyncIterator[SaidSoFar]:
         """Show the turn until the end of the block; what it yields is told what the agent has said."""
         said = SaidSoFar.nothing()
-        stage = self._stage(claim)
-        tasks = [] if stage is None else [asyncio.create_task(work) for work in self._works(stage, claim, said)]
+        person = _watching(claim)
+        if person is None:
+            yield said
+            return
+        showing = asyncio.create_task(self._show(claim, person, said))
         try:
             yield said
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            showing.cancel()
+            await asyncio.gather(showing, return_exceptions=True)
 
-    def _stage(self, claim: Claim) -> Stage | None:
-        """Where people see the turn; None where nobody does, or where others than the person who asked would."""
-        person = mailbox.person_of(claim.asked[0])
-        if person is None or person.chat_id is None or person.platform_id is None or person.kind not in _OF_PEOPLE:
-            return None
-        traits = registry.traits(person.channel)
-        is_secret = content.private_to(person.content) is not None
-        if is_secret or (traits.typing_every_ms is None and traits.draft_every_ms is None):
-            return None
-        channel = self._accounts.look(self._service.reader).get(person.channel)
-        return None if channel is None else Stage(channel, traits, person, _outgoing(person))
+    async def _show(self, claim: Claim, person: Message, said: SaidSoFar) -> None:
+        await self._sleep(FIRST_AFTER_S)
+        try:
+            channel = self._accounts.look(self._service.reader).get(person.channel)
+            if channel is not None:
+                stage = Stage(channel, registry.traits(person.channel), person, _outgoing(person))
+                await asyncio.gather(*self._works(stage, claim, said))
+        except Exception:  # the batch boundary: the turn goes on unseen
+            log.exception("turn.not_shown", turn=claim.token)
 
     def _works(self, stage: Stage, claim: Claim, said: SaidSoFar) -> Iterator[Coroutine[None, None, None]]:
         if stage.traits.typing_every_ms is not None:
@@ -119,26 +125,31 @@ class Presence:
 
     async def _type(self, stage: Stage, every_s: float) -> None:
         """Show "typing" until cancelled, or until the platform can't show it."""
-        await asyncio.sleep(FIRST_AFTER_S)
         while True:
             wait_s = await self._call(lambda: stage.channel.typing(stage.to, self._client), "typing")
             if wait_s is None:
                 return
-            await asyncio.sleep(max(every_s, wait_s))
+            await self._sleep(max(every_s, wait_s))
 
     async def _draft(self, stage: Stage, claim: Claim, said: SaidSoFar, every_s: float) -> None:
         """Show what the agent has said until cancelled; the first failure ends the drafts of this turn."""
-        await asyncio.sleep(FIRST_AFTER_S)
         draft_id = await self._begin(stage, claim)
         while draft_id is not None:
             said.changed.clear()
             shown = partial(stage.channel.draft, said.text, draft_id, stage.to, self._client)
             if await self._call(shown, "draft") != 0.0:
                 return
-            await asyncio.sleep(every_s)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(REPEAT_DRAFT_S):
-                    await said.changed.wait()
+            await self._sleep(every_s)
+            await self._changed(said)
+
+    async def _changed(self, said: SaidSoFar) -> None:
+        """Wait for more of the answer, but no longer than the platform keeps a draft."""
+        waits = [asyncio.ensure_future(self._sleep(REPEAT_DRAFT_S)), asyncio.ensure_future(said.changed.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
 
     async def _begin(self, stage: Stage, claim: Claim) -> int | None:
         """The id of the turn's draft, whose row stands before anybody sees it; None: it could not be written."""
@@ -176,6 +187,17 @@ class Presence:
 
 
 _OF_PEOPLE = ("chat", "chat-sdk")  # nobody waits for a task
+
+
+def _watching(claim: Claim) -> Message | None:
+    """The message of the person who sees the turn; None where nobody does, or others than who asked would. Pure."""
+    person = mailbox.person_of(claim.asked[0])
+    if person is None or person.chat_id is None or person.platform_id is None or person.kind not in _OF_PEOPLE:
+        return None
+    traits = registry.traits(person.channel)
+    is_secret = content.private_to(person.content) is not None
+    is_shown = traits.typing_every_ms is not None or traits.draft_every_ms is not None
+    return person if is_shown and not is_secret else None
 
 
 def _outgoing(person: Message) -> Outgoing:

@@ -27,7 +27,7 @@ class UploadQuery(Query):
     name: str = Field(default="file", min_length=1, max_length=200)
 
 
-class UploadedFile(TypedDict):
+class HandedFile(TypedDict):
     """*file*: the id for ``files`` of ``POST /api/responses``, for a week. *kind*: how a chat shows it."""
 
     ok: Literal[True]
@@ -39,7 +39,7 @@ class UploadedFile(TypedDict):
 
 
 @endpoint("POST", "/api/files", {400: "the body is empty", 413: "the file is larger than 50 MiB"})
-async def post_file(service: Service, *, query: UploadQuery, request: Request) -> UploadedFile:
+async def post_file(service: Service, *, query: UploadQuery, request: Request) -> HandedFile:
     """Hand over a file, as the bytes of the body, to be sent by ``POST /api/responses``."""
     file_id = ids.new("file")
     path = await asyncio.to_thread(_new, service.settings.files / file_id, query.name)
