@@ -290,3 +290,55 @@ DROPPED = """
 def dropped(conn: apsw.Connection, of: Of, *, limit: int) -> list[DroppedFacts]:
     """The newest dropped events like this; *ref* may also be ``dropped_`` and the row."""
     return [DroppedFacts(row[0], Place(*row[1:6]), *row[6:]) for row in rows(conn, DROPPED, of.values(limit))]
+
+
+# -- albums
+
+
+ALBUMS = """
+    SELECT DISTINCT a.platform_message_id, a.channel, a.platform_id
+      FROM album_pieces p
+      JOIN albums a ON a.id = p.album_id
+     WHERE (p.platform_message_id = :ref OR p.event_key = :ref) AND a.platform_message_id IS NOT NULL
+       AND a.platform_message_id <> :ref AND a.status = 'joined'
+       AND (:channel IS NULL OR a.channel = :channel) AND (:platform_id IS NULL OR a.platform_id = :platform_id)
+     ORDER BY a.id DESC
+     LIMIT :limit
+"""
+
+
+def albums(conn: apsw.Connection, of: Of, *, limit: int) -> list[Of]:
+    """The messages that the pieces with this id became a part of, to search for."""
+    values = {"ref": of.ref, "channel": of.channel, "platform_id": of.platform_id, "limit": limit}
+    found = rows(conn, ALBUMS, values) if of.ref is not None else []
+    return [Of(ref, of.sender_id, channel, platform_id) for ref, channel, platform_id in found]
+
+
+class GatheringFacts(NamedTuple):
+    """A piece of an album that waits for the others. *due_at*: when the album is whole, unless another piece comes."""
+
+    id: int
+    place: Place
+    due_at: int
+    created_at: int
+
+
+_GATHERING = """
+    SELECT p.id, a.channel, a.platform_id,
+           (SELECT name FROM chats WHERE channel = a.channel AND platform_id = a.platform_id),
+           a.sender_id, ifnull(p.event ->> '$.sender', ''), a.due_at, p.created_at
+      FROM albums a
+      JOIN album_pieces p ON p.album_id = a.id
+     WHERE a.status = 'gathering' AND p.event IS NOT NULL
+       AND (:ref IS NULL OR p.platform_message_id = :ref OR p.event_key = :ref)
+       AND (:sender_id IS NULL OR a.sender_id = :sender_id) AND (:channel IS NULL OR a.channel = :channel)
+       AND (:platform_id IS NULL OR a.platform_id = :platform_id)
+     ORDER BY p.id DESC
+     LIMIT :limit
+"""
+
+
+def gathering(conn: apsw.Connection, of: Of, *, limit: int) -> list[GatheringFacts]:
+    """The newest pieces of albums like this that wait for the others."""
+    found = rows(conn, _GATHERING, {**of._asdict(), "limit": limit})
+    return [GatheringFacts(row[0], Place(*row[1:6]), *row[6:]) for row in found]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from shared.db.views.spending import MessageUsage
-from shared.db.views.why import DroppedFacts, HeldFacts, MessageFacts, ResponseFacts
+from shared.db.views.why import DroppedFacts, GatheringFacts, HeldFacts, MessageFacts, ResponseFacts
 
 
 class Why(NamedTuple):
@@ -134,6 +134,14 @@ def of_held(facts: HeldFacts) -> Why:
     """Who has to decide, and until when."""
     asked = f"{facts.approver} has the card" if facts.approver else "no approver could be asked yet"
     return Why("held", f"It waits for an approval, and {asked}: {facts.title}", facts.expires_at)
+
+
+def of_gathering(facts: GatheringFacts) -> Why:
+    """Why a piece of an album is no message yet."""
+    waits = (
+        "It is a piece of an album, and waits for the others: the album is whole after a second without another one."
+    )
+    return Why("gathering", f"{waits} If it stays so, dispatch does not run.", facts.due_at)
 
 
 # The words of `dropped`, as docs/access.md explains them; ``{detail}`` is the row's.

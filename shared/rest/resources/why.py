@@ -11,22 +11,25 @@ from shared.core import clock
 from shared.db.queue import messages
 from shared.db.views import spending, why, why_sentences
 from shared.db.views.spending import MessageUsage
-from shared.db.views.why import DroppedFacts, HeldFacts, MessageFacts, Of, Place
+from shared.db.views.why import DroppedFacts, GatheringFacts, HeldFacts, MessageFacts, Of, Place
 from shared.db.views.why_sentences import Why
 from shared.rest.http.endpoint import Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.dropped_and_events import place_of
 
+WhatItIs = Literal["message", "held", "dropped", "gathering"]
+
 
 class WhyView(TypedDict):
     """What became of a message.
 
-    *id*: of the message; ``held_`` or ``dropped_`` and the row, if it never became one. *state* is a word for programs,
-    *reason* a sentence for people; *until*: the instant at which the reason ends, in ms UTC, where that is known.
+    *id*: of the message; ``held_``, ``dropped_`` or ``gathering_`` and the row, if it never became one, or not
+    yet. *state* is a word for programs, *reason* a sentence for people; *until*: the instant
+    at which the reason ends, in ms UTC, where that is known.
     *approval*: that has to be decided. *response*: the answer that is not sent. *usage*: what its turns took of models.
     """
 
-    what: Literal["message", "held", "dropped"]
+    what: WhatItIs
     id: str
     state: str
     reason: str
@@ -100,11 +103,19 @@ async def get_why(service: Service, *, query: WhyQuery, request: Request) -> lis
 
 def _search(conn: apsw.Connection, of: Of, *, limit: int, now_ms: int) -> list[WhyView]:
     """The newest messages, held events and dropped events like this, newest first."""
+    found = [_of_gathering(each) for each in why.gathering(conn, of, limit=limit)]
+    for each in (of, *why.albums(conn, of, limit=limit)):
+        found += _search_whole(conn, each, limit=limit, now_ms=now_ms)
+    found = list({view["id"]: view for view in found}.values())
+    return sorted(found, key=lambda each: -each["createdAt"])[:limit]
+
+
+def _search_whole(conn: apsw.Connection, of: Of, *, limit: int, now_ms: int) -> list[WhyView]:
     rows = why.messages(conn, of, limit=limit)
     found = [view for row in rows if (view := _of_message(conn, row, now_ms=now_ms)) is not None]
     found += [_of_held(each) for each in why.held(conn, of, limit=limit)]
     found += [_of_dropped(each) for each in why.dropped(conn, of, limit=limit)]
-    return sorted(found, key=lambda each: -each["createdAt"])[:limit]
+    return found
 
 
 def _of_message(conn: apsw.Connection, row: int, *, now_ms: int) -> WhyView | None:
@@ -126,12 +137,16 @@ def _of_held(facts: HeldFacts) -> WhyView:
     return found
 
 
+def _of_gathering(facts: GatheringFacts) -> WhyView:
+    return _view("gathering", f"gathering_{facts.id}", why_sentences.of_gathering(facts), facts)
+
+
 def _of_dropped(facts: DroppedFacts) -> WhyView:
     return _view("dropped", f"dropped_{facts.id}", why_sentences.of_dropped(facts), facts)
 
 
 def _view(
-    what: Literal["message", "held", "dropped"], id_: str, reason: Why, facts: MessageFacts | HeldFacts | DroppedFacts
+    what: WhatItIs, id_: str, reason: Why, facts: MessageFacts | HeldFacts | DroppedFacts | GatheringFacts
 ) -> WhyView:
     place: Place = facts.place
     return {

@@ -13,6 +13,7 @@ from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.queue import messages
 from shared.db.roster import chats
 from shared.db.views import why, why_sentences
+from shared.inbound import events
 from shared.queue import turns
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from shared.routing import router
@@ -338,3 +339,23 @@ def test_a_message_of_the_queue_is_explained_by_its_id(serving, conn):
 def test_a_search_for_nothing_says_what_to_name(serving, conn, path, status, sentence):
     reply = get(serving, path)
     assert (reply.status_code, reply.json()["error"][: len(sentence)]) == (status, sentence)
+
+
+# -- albums
+
+
+def test_a_piece_of_an_album_is_explained_while_it_waits_and_by_its_message_then(serving, conn):
+    wire(conn, make_chat(conn))
+    for number in (1, 2):
+        piece = event(f"p{number}", event_key=f"e{number}", platform_message_id=str(number), group_key="g")
+        with transaction(conn):
+            events.handle(conn, "telegram", piece, OPEN, now_ms=NOW)
+    (found,) = search(serving, "ref=2")
+    assert (found["what"], found["state"], found["until"]) == ("gathering", "gathering", NOW + 1_000)
+    assert (found["sender"], found["platformId"], found["chatName"]) == ("Ana", "100", None)
+    with transaction(conn):
+        events.handle_due_albums(conn, OPEN, now_ms=NOW + 1_000)
+    (whole,) = column(conn, "SELECT message_id FROM messages")
+    for ref in ("1", "2", "e2"):
+        assert [each["id"] for each in search(serving, f"ref={ref}")] == [whole]
+    assert search(serving, "ref=2&platformId=200") == []
