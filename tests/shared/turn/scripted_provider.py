@@ -56,9 +56,9 @@ async def ask(access, path="/v1/messages"):
 
 
 @contextlib.asynccontextmanager
-async def dispatching():
-    """A dispatch."""
-    service = Dispatch(Settings.load())
+async def dispatching(client=None):
+    """A dispatch; *client* stands for the platforms."""
+    service = Dispatch(Settings.load(), client)
     try:
         yield service
     finally:

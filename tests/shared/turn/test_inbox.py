@@ -1,7 +1,9 @@
 """Attachments of messages, on their way into a turn."""
 
 import asyncio
+import json
 
+import httpx
 import pytest
 
 from shared.agents import prompt, registry
@@ -10,6 +12,7 @@ from shared.core.errors import NotFetched
 from shared.db.engine.connection import rows
 from shared.turn import inbox
 from shared.turn.inbox import Incoming
+from tests.fake_client import FakeClient
 from tests.shared.turn import scripted_provider
 from tests.support import NOW, make_agent, put
 
@@ -109,25 +112,45 @@ def test_a_file_can_not_be_forged_by_its_name_or_by_a_text(tmp_path):
     assert prompt.unwrapped(text) == f"<{hostile}>"
 
 
+def telegram(request):
+    """A Telegram that has the file f1 alone."""
+    if request.url.path.endswith("/f1.png"):
+        return httpx.Response(200, content=PNG)
+    if json.loads(request.content or b"{}").get("file_id") == "f1":
+        file = {"file_id": "f1", "file_unique_id": "u1", "file_path": "photos/f1.png"}
+        return httpx.Response(200, json={"ok": True, "result": file})
+    return httpx.Response(400, json={"ok": False, "error_code": 400, "description": "Bad Request: file is too big"})
+
+
 def test_the_prompt_of_a_turn_names_what_its_message_brought(conn, environment, monkeypatch):
     seen = []
 
     async def script(turn):
-        seen.append(turn)
+        seen.append((turn, [each.path.read_bytes() for each in turn.attachments]))
         yield Result("ok")
 
     monkeypatch.setattr(scripted_provider.Scripted, "script", staticmethod(script))
     monkeypatch.setitem(registry._MODULES, "scripted", scripted_provider.__name__)
     make_agent(conn, "coder", provider="scripted")
-    put(conn, "look", agent="coder", files=[{**PHOTO, "name": "cat.png"}, {"kind": "location", "latitude": 47.4}])
+    brought = [{**PHOTO, "name": "cat.png"}, {**PHOTO, "file_id": "f2"}, {"kind": "location", "latitude": 47.4}]
+    put(conn, "look", agent="coder", files=brought)
 
     async def go():
-        async with scripted_provider.dispatching() as service:
+        async with scripted_provider.dispatching(FakeClient(telegram)) as service:
             await scripted_provider.one_step(service)
 
     asyncio.run(go())
     assert rows(conn, "SELECT status FROM messages") == [("completed",)]
-    why = "Postroom can't fetch files of this channel"
-    assert 'look\n<attachment kind="photo" name="cat.png" type="application/octet-stream" bytes="12" ' in seen[0].prompt
-    assert f'not_here_because="{why}"/>' in seen[0].prompt
-    assert '<attachment kind="location" latitude="47.4"/></message>' in seen[0].prompt
+    ((turn, contents),) = seen
+    assert contents == [PNG]
+    there = f'path="sessions/{turn.session}/inbox/{turn.messages[0].message_id}/cat.png" type="image/png" bytes="12"/>'
+    assert f'look\n<attachment kind="photo" name="cat.png" {there}' in turn.prompt
+    assert '<attachment kind="photo" name="photo" type="application/octet-stream" bytes="12" not_here_' in turn.prompt
+    assert '<attachment kind="location" latitude="47.4"/></message>' in turn.prompt
+
+
+def test_the_files_of_a_turn_have_a_limit_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(inbox, "MOST_BYTES", 30)  # a limit, so that no test holds 100 MiB
+    named, written = receive(tmp_path, *[{"kind": "photo", "file_id": "f1"}] * 4)
+    assert len(written) == 2
+    assert [bool(each.why_not) for each in named] == [False, False, True, True]
