@@ -321,7 +321,9 @@ class Deliver(WorkerService):
     async def _send(self, channel: Channel, part: Part, to: Outgoing, *, is_repeatable: bool) -> Sent:
         """Send one part within its lease, so that the next owner of the response never sends beside us."""
         return await self._within_lease(
-            channel.send(part, to, self.client, now_ms=clock.now_ms()), is_repeatable=is_repeatable
+            channel.send(part, to, self.client, now_ms=clock.now_ms()),
+            is_repeatable=is_repeatable,
+            uploads=bool(part.files),
         )
 
     async def _react(self, channel: Channel, sending: Sending) -> int:
@@ -334,12 +336,13 @@ class Deliver(WorkerService):
         await self._write(partial(self._acknowledge, response=sending.response, sent=(), also=(), unsent=()))
         return 1
 
-    async def _within_lease(self, work: Coroutine[Any, Any, T], *, is_repeatable: bool) -> T:
+    async def _within_lease(self, work: Coroutine[Any, Any, T], *, is_repeatable: bool, uploads: bool = False) -> T:
+        limit_s = send_limit_s(self.settings.lease_ms, uploads=uploads)
         try:
-            async with asyncio.timeout(self._limit_s):
+            async with asyncio.timeout(limit_s):
                 return await work
         except TimeoutError:
-            silent = f"the platform did not answer within {self._limit_s:g} s"
+            silent = f"the platform did not answer within {limit_s:g} s"
             raise (RetryableError if is_repeatable else OutcomeUnknown)(silent) from None
 
     # -- a channel whose token is refused
@@ -416,7 +419,7 @@ class Deliver(WorkerService):
 
     @property
     def _limit_s(self) -> float:
-        return min(self.settings.lease_ms / 1000 * _LEASE_SHARE, _LONGEST_SEND_S)
+        return send_limit_s(self.settings.lease_ms)
 
     def _opened(self, conn: apsw.Connection, response: Response, platform_id: str) -> None:
         deliveries.move_to_opened_chat(conn, response, platform_id, now_ms=clock.now_ms())
@@ -458,6 +461,12 @@ class Deliver(WorkerService):
     async def close(self) -> None:
         await super().close()
         await self.client.close()
+
+
+def send_limit_s(lease_ms: int, *, uploads: bool = False) -> float:
+    """How long one send may take. Files of 50 MB take minutes over a slow line; no send outlasts its lease."""
+    within_lease = lease_ms / 1000 * _LEASE_SHARE
+    return within_lease if uploads else min(within_lease, _LONGEST_SEND_S)
 
 
 _service = LazyService(Deliver)

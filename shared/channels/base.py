@@ -246,6 +246,8 @@ class Traits:
         has_edits: a message that was sent can get another text; ``Channel.send`` takes ``Outgoing.edits``.
         has_reactions: ``Channel.react`` works.
         reactions: the emoji that ``Channel.react`` takes; empty: any.
+        nearest_reaction: which of *reactions* says what another emoji says; it raises PermanentError where none does.
+            None: only those are taken.
         typing_every_ms: how often ``Channel.typing`` is called while a turn runs; None: the channel shows none.
         draft_every_ms: the shortest pause between two calls of ``Channel.draft``; None: the channel has no drafts.
         files: what ``Channel.send`` takes of files; None: the channel sends none.
@@ -259,6 +261,7 @@ class Traits:
     has_edits: bool = False
     has_reactions: bool = False
     reactions: tuple[str, ...] = ()
+    nearest_reaction: Callable[[str], str] | None = None
     typing_every_ms: int | None = None
     draft_every_ms: int | None = None
     files: FileLimits | None = None

@@ -1,11 +1,13 @@
 """Our reactions to messages: responses, which go out in the order of their chat."""
 
+from contextlib import suppress
+
 import apsw
 
 from shared.channels import registry
 from shared.core import content, ids
 from shared.core.content import Reaction
-from shared.core.errors import ConfigInvalid, NotFound, WrongState
+from shared.core.errors import ConfigInvalid, NotFound, PermanentError, WrongState
 from shared.db.queue import claims, messages
 from shared.db.queue.message_row import Message
 from shared.db.queue.responses import NewResponse
@@ -71,11 +73,11 @@ def _response(
 
 
 def checked(channel: str, emoji: str | None) -> str | None:
-    """The emoji as the channel's platform lists it.
+    """The emoji as the channel's platform lists it, or the nearest that it lists.
 
     Raises:
         WrongState: the channel has no reactions.
-        ConfigInvalid: it does not take this emoji; the message lists what it takes.
+        ConfigInvalid: it takes neither this emoji nor one that is near; the message lists what it takes.
     """
     traits = registry.traits(channel)
     if not traits.has_reactions:
@@ -84,6 +86,9 @@ def checked(channel: str, emoji: str | None) -> str | None:
         return emoji
     plain = emoji.replace(_VARIATION, "")
     known = {each.replace(_VARIATION, ""): each for each in traits.reactions}
-    if plain not in known:
-        raise ConfigInvalid(f"{channel} does not take the reaction {emoji!r}; it takes: {' '.join(traits.reactions)}")
-    return known[plain]
+    if plain in known:
+        return known[plain]
+    with suppress(PermanentError):
+        if traits.nearest_reaction is not None:
+            return traits.nearest_reaction(emoji)
+    raise ConfigInvalid(f"{channel} does not take the reaction {emoji!r}; it takes: {' '.join(traits.reactions)}")

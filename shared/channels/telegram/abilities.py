@@ -15,6 +15,7 @@ TRAITS = Traits(
     has_edits=True,
     has_reactions=True,
     reactions=reactions.ALLOWED,
+    nearest_reaction=reactions.nearest,
     typing_every_ms=TYPING_EVERY_MS,
     draft_every_ms=DRAFT_EVERY_MS,
     files=FileLimits(most_bytes=media.UPLOAD_BYTES, most_in_album=media.ALBUM_FILES),

@@ -19,6 +19,8 @@ _NO_RIGHTS = ("rights", "chat_write_forbidden", "chat_send_", "messages_forbidde
 _TOO_LONG = ("message is too long", "message too long", "caption is too long", "caption too long")
 _STEPS = {
     "text is too long": "plain",
+    "text is empty": "plain",  # the markup leaves nothing to show
+    "text must be non-empty": "plain",
     "unsupported start tag": "plain",
     "entit": "plain",  # can't parse entities, entity URL is invalid, ENTITIES_TOO_LONG, ENTITY_BOUNDS_INVALID
     "message to be replied not found": "no_reply",

@@ -6,7 +6,7 @@ import json
 import httpx
 import pytest
 import tdjson
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.channels import registry
@@ -27,6 +27,7 @@ from shared.core.errors import (
     TokenRefused,
 )
 from shared.runtime.http_client import NoAnswer, RequestNotSent
+from tests.examples import examples
 from tests.fake_client import FakeClient
 
 NOW = 1_795_168_000_000
@@ -233,7 +234,7 @@ def execute(**request):
     return json.loads(tdjson.td_execute(json.dumps(request).encode()))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.lists(
         st.sampled_from(

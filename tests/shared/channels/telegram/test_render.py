@@ -1,6 +1,8 @@
 """``render`` of the Telegram adapter, checked with Telegram's own parser (the one of the Bot API server)."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
@@ -8,6 +10,7 @@ import tdjson
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from shared.channels.base import OutgoingFile
 from shared.channels.telegram.channel import TelegramChannel, TelegramSettings
 from tests.examples import examples
 
@@ -102,6 +105,19 @@ DOCUMENTS = st.tuples(st.lists(BLOCKS, min_size=1, max_size=8), st.sampled_from(
 def test_telegram_accepts_every_part_of_any_document(text):
     parts = accepted(text)
     assert bool(parts) == bool(text.replace("\x00", "").strip())
+
+
+@examples(150)
+@given(DOCUMENTS)
+def test_telegram_accepts_every_caption_and_no_word_is_lost_to_the_files(text):
+    """A caption holds 1024; a longer text goes before the files, as it would without them."""
+    picture = OutgoingFile(Path("x"), "x.png", "image/png", 5, "photo")
+    *before, last = TelegramChannel(TelegramSettings(_env_file=None)).render(text, [picture])
+    assert [*before, *([replace(last, files=())] if last.text else [])] == list(render(text))
+    assert (last.files, [part.files for part in before]) == ((picture,), [()] * len(before))
+    if last.text:
+        shown, _ = telegram_reads(last.html)
+        assert max(units(shown), units(last.text)) <= 1024
 
 
 @examples(200)

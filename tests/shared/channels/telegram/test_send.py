@@ -129,6 +129,7 @@ def test_the_destination_of_a_part(telegram, run, changes, expected):
     [
         "Bad Request: can't parse entities: Unsupported start tag",
         "Bad Request: text is too long",
+        "Bad Request: message text is empty",
         "Bad Request: ENTITIES_TOO_LONG",
         "Bad Request: ENTITY_BOUNDS_INVALID",
         "Bad Request: Entity URL 'http://x' is invalid",
