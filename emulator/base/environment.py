@@ -13,9 +13,10 @@ overrides an earlier one:
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from emulator.base.errors import Misconfigured, Unsafe
@@ -112,14 +113,17 @@ def ignored(files: Iterable[EnvSetting], own: Mapping[str, str]) -> list[str]:
     ]
 
 
-def unknown(files: Iterable[EnvSetting], known: Iterable[str]) -> list[str]:
+def unknown(files: Iterable[EnvSetting], known: Collection[str]) -> list[str]:
     """A sentence for each setting of a file that nothing reads, with the nearest of the *known* names."""
-    names = sorted(known)
+    names = sorted(name for name in known if "*" not in name)
+    patterns = [name for name in known if "*" in name]
     return [
         f"{setting.where}: {setting.name} is no setting of a function, and nothing here reads it"
         f"{_nearest(setting.name, names)}"
         for setting in files
-        if setting.name.upper() not in names and not setting.name.startswith("AWS_")
+        if setting.name.upper() not in names
+        and not any(fnmatchcase(setting.name.upper(), pattern) for pattern in patterns)
+        and not setting.name.startswith("AWS_")
     ]
 
 

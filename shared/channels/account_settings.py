@@ -20,6 +20,7 @@ class AccountSettings(FromEnvironment):
         of_platform: the fields that a further account takes from the first, where it has none of its own.
     """
 
+    is_of_accounts: ClassVar[bool] = True
     of_platform: ClassVar[tuple[str, ...]] = ("api_base",)
 
     @classmethod

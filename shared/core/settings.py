@@ -6,7 +6,7 @@ here.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -24,7 +24,13 @@ AGENTS_FILE = "postroom.toml"
 
 
 class FromEnvironment(BaseSettings):
-    """A settings model whose error has one sentence for each wrong variable, and whose secrets no log shows."""
+    """A settings model whose error has one sentence for each wrong variable, and whose secrets no log shows.
+
+    Attributes:
+        is_of_accounts: other prefixes, which begin with ``env_prefix``, give the settings of further accounts.
+    """
+
+    is_of_accounts: ClassVar[bool] = False
 
     def model_post_init(self, _: Any) -> None:
         for name in type(self).model_fields:
@@ -52,7 +58,10 @@ class FromEnvironment(BaseSettings):
 
 
 def known_variables() -> set[str]:
-    """The names of the variables that the settings models read, as far as their modules are imported."""
+    """The names of the variables that the settings models read, as far as their modules are imported.
+
+    A ``*`` stands for the word of a further account, as in ``TELEGRAM_*_BOT_TOKEN``.
+    """
     found: set[str] = set()
     models: list[type[FromEnvironment]] = [FromEnvironment]
     while models:
@@ -60,6 +69,8 @@ def known_variables() -> set[str]:
         models += model.__subclasses__()
         prefix = model.model_config.get("env_prefix", "")
         found |= {f"{prefix}{name}".upper() for name in model.model_fields}
+        if model.is_of_accounts:
+            found |= {f"{prefix}*_{name}".upper() for name in model.model_fields}
     return found
 
 

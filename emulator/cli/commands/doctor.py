@@ -11,10 +11,11 @@ from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE
 from emulator.base.state import StateFolder, find_running
 from emulator.cli import output
-from emulator.cli.checks import installation, machine, models
+from emulator.cli.checks import accounts, installation, machine, models
 from emulator.cli.checks.finding import Finding, problem
 from emulator.cli.commands import frame
 from emulator.cli.output import result
+from shared.channels import registry
 from shared.core import clock
 from shared.core.settings import Settings
 
@@ -48,6 +49,7 @@ def _findings(state: StateFolder) -> Iterator[Finding]:
     except EmulatorError as error:
         yield problem("settings", str(error), "correct .env")
         files = []
+    registry.import_all()  # each adapter has settings of its own
     yield from installation.settings(files)
     chosen = installation.load(files, os.environ)
     if not isinstance(chosen, Settings):
@@ -66,3 +68,4 @@ def _findings(state: StateFolder) -> Iterator[Finding]:
     known = models.load(files, os.environ)
     yield from [known] if isinstance(known, Finding) else models.findings(known, agents, now_ms=clock.now_ms())
     yield installation.token(chosen, agents)
+    yield from accounts.findings(path, files, os.environ, of_emulator=own is None)

@@ -112,7 +112,23 @@ MANIFEST = Manifest(
         ),
         ManifestSetting("API_BASE", "Another address of Discord's API, for tests.", is_needed=False),
     ),
-    steps=("Make an application at <https://discord.com/developers/applications>.",),
+    steps=(
+        "Make an application at <https://discord.com/developers/applications>. Its page *General Information* has the "
+        "application's id and the public key.",
+        "Page *Bot*: *Reset Token*, and keep the token.",
+        "Page *Installation*: allow both contexts; for servers the scopes `applications.commands` and `bot`, with the "
+        "permissions *Send Messages*, *Send Messages in Threads*, *Read Message History*, *Add Reactions* and "
+        "*Attach Files*.",
+        "Give ingest, dispatch and deliver the settings below, and start them ([on one host](../first-bot.md)).",
+        "Let an HTTPS proxy with a public name serve ingest.",
+        "Page *General Information*, *Interactions Endpoint URL*: `https://bot.example.com/webhooks/discord`. Discord "
+        "tries it as you save, so Postroom must be running.",
+        "Open the install link of the page *Installation*, and add the app to your server.",
+        "Register the commands: it is safe to repeat, and commands of other tools stay.",
+        "In a channel, or in a direct chat with the app: `/ask hello`.",
+        "For mentions and direct messages without a command, run the [Gateway relay](../discord-relay.md).",
+    ),
+    connect="emulator channel discord register",
 )
 
 

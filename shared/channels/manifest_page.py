@@ -1,0 +1,49 @@
+"""The page of a channel in the docs, made from its manifest: ``docs/channels/telegram.md``.
+
+``python -m shared.channels.manifest_page telegram > docs/channels/telegram.md`` writes it anew; a test compares them.
+"""
+
+import sys
+from collections.abc import Iterator
+
+from shared.channels import registry
+from shared.channels.manifest import Manifest, ManifestSetting
+from shared.core import accounts
+
+_EXAMPLE = "sales"
+
+
+def page(manifest: Manifest) -> str:
+    """Markdown: the steps from nothing, the settings, and how to check them."""
+    return "\n".join(_lines(manifest)) + "\n"
+
+
+def _lines(manifest: Manifest) -> Iterator[str]:
+    title, first = manifest.title, manifest.platform
+    further = accounts.name_of(first, _EXAMPLE)
+    yield f"# {title}, from nothing"
+    yield ""
+    yield f"This page is made from the manifest of the channel `{first}`, which `emulator doctor` checks."
+    yield ""
+    yield from (f"{number}. {step}" for number, step in enumerate(manifest.steps, 1))
+    if manifest.connect is not None:
+        yield from ("", "The command that connects it:", "", "```console", f"$ {manifest.connect}", "```")
+    yield from ("", "## Settings", "")
+    yield f"The variables of the first account begin with `{accounts.prefix_of(first)}`. Those of a further one have"
+    own = f"{accounts.prefix_of(further)}{manifest.settings[0].name}"
+    yield f"its word: the account `{further}` reads `{own}` ([accounts](../accounts.md))."
+    yield from ("", "| variable | | what it is |", "|---|---|---|")
+    yield from (_row(accounts.prefix_of(first), each) for each in manifest.settings)
+    yield from ("", "## Check it", "", "```console", "$ emulator doctor", "$ emulator accounts list", "```", "")
+    yield "`emulator doctor` names each setting that is missing or wrong, never its value."
+    yield "`emulator accounts list` says why an account is paused."
+    yield f"What arrives comes in at `/webhooks/{first}`, and at `/webhooks/{further}` for a further account."
+
+
+def _row(prefix: str, setting: ManifestSetting) -> str:
+    words = [word for word, is_so in (("needed", setting.is_needed), ("secret", setting.is_secret)) if is_so]
+    return f"| `{prefix}{setting.name}` | {', '.join(words)} | {setting.help} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page(registry.manifest(sys.argv[1])))
