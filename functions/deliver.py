@@ -34,14 +34,14 @@ from shared.core.errors import (
 )
 from shared.core.settings import Settings
 from shared.db.engine.connection import savepoint
-from shared.db.platforms import channel_outages, channel_pauses
+from shared.db.platforms import channel_outages, channel_pauses, unknown_sends
 from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.platforms.channel_pauses import ChannelPause
 from shared.db.queue import responses
 from shared.db.queue.responses import Response
 from shared.db.roster import accounts as roster
 from shared.db.roster.accounts import Account
-from shared.queue import deliveries, outages, pacing
+from shared.queue import deliveries, evidence, outages, pacing
 from shared.queue.deliveries import DeliveryPolicy, Sending
 from shared.roster.served_accounts import ServedAccounts
 from shared.runtime import framework, retries
@@ -220,7 +220,7 @@ class Deliver(WorkerService):
             if not isinstance(error, PostroomError):
                 log.exception("deliver.failed", **context)
                 error = PermanentError(f"the channel failed ({type(error).__name__}); the log of deliver says where")
-            if isinstance(error, OutcomeUnknown):
+            if isinstance(error, OutcomeUnknown) and not error.no_evidence:
                 error = await self._outage_of(channel, error)
             verdict = await self._write(partial(self._fail, response=response, error=error))
             log.warning("deliver.dead" if verdict.dead else "deliver.retry", reason=verdict.reason, **context)
@@ -284,13 +284,35 @@ class Deliver(WorkerService):
             try:
                 await self._check_files(part, response)
                 to = sending.outgoing(index, of=len(plan.parts))
-                reached = await self._send(channel, part, to, is_repeatable=sending.is_repeatable(index))
+                reached = await self._found(channel, response, part, to) if index == len(response.parts) else None
+                if reached is None:
+                    reached = await self._send(channel, part, to, is_repeatable=sending.is_repeatable(index))
                 sent, also = (*sent, reached.message_id), (*also, *reached.also)
             except (PartTooLong, FilesRefused) as error:
                 plan = await self._after_objection(response, plan, index, error)
         sentences = plan.note.splitlines() if plan.unsent else ()
         await self._write(partial(self._acknowledge, response=response, sent=sent, also=also, unsent=sentences))
         return len(sent)
+
+    async def _found(self, channel: Channel, response: Response, part: Part, to: Outgoing) -> Sent | None:
+        """The message that an earlier send without an answer made of this part; None: send it.
+
+        Raises:
+            OutcomeUnknown: the platform shows nothing either way, and the operator wants nothing sent twice.
+        """
+        if response.failure != "outcome_unknown" or not registry.traits(response.channel).finds_sent:
+            return None
+        tried_from = unknown_sends.tried_from(self.reader, response.id, to.part_index)
+        if tried_from is None:
+            return None
+        asking = channel.find_sent(part, to, self.client, tried_from=tried_from, now_ms=clock.now_ms())
+        found = await self._within_lease(asking, is_repeatable=True)
+        settle = partial(evidence.settle, response=response, part=to.part_index, found=found)
+        verdict, message_id = await self._write(lambda conn: settle(conn, now_ms=clock.now_ms()))
+        log.info("deliver.evidence", response_id=response.id, part=to.part_index, evidence=verdict)
+        if verdict == "none" and self.settings.unknown_sends == "hold":
+            raise OutcomeUnknown("the part may have arrived, and the platform does not show it", no_evidence=True)
+        return Sent(message_id) if verdict == "arrived" else None
 
     async def _check_files(self, part: Part, response: Response) -> None:
         """Look at the part's files, which may be gone by now, or be too large for the platform.
@@ -343,7 +365,7 @@ class Deliver(WorkerService):
                 return await work
         except TimeoutError:
             silent = f"the platform did not answer within {limit_s:g} s"
-            raise (RetryableError if is_repeatable else OutcomeUnknown)(silent) from None
+            raise OutcomeUnknown(silent, is_repeatable=is_repeatable) from None
 
     # -- a channel whose token is refused
 

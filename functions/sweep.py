@@ -31,7 +31,7 @@ from shared.core.settings import Settings
 from shared.db.access import albums, approvals, dropped, pairings, questions, rates, tool_calls
 from shared.db.engine import checkpoints, meta, statistics
 from shared.db.engine.connection import open_connection
-from shared.db.platforms import call_holds, drafts
+from shared.db.platforms import call_holds, drafts, unknown_sends
 from shared.db.queue import (
     chains,
     conversations,
@@ -182,6 +182,7 @@ class Sweep(FunctionService):
             "pruned_albums": _repeat(partial(albums.prune, older_than_ms=now_ms - event_keys.KEPT_MS)),
             "pruned_drafts": _repeat(partial(drafts.prune, older_than_ms=old_ms)),
             "pruned_spoken": _repeat(partial(spoken.prune, older_than_ms=old_ms)),
+            "pruned_unknown_sends": _repeat(unknown_sends.prune),
             "pruned_call_holds": _repeat(partial(call_holds.prune, now_ms=now_ms)),
             "pruned_rates": _repeat(partial(rates.prune, older_than_ms=now_ms - _MINUTE_MS)),
             "pruned_tool_calls": _repeat(partial(tool_calls.prune, older_than_ms=old_ms)),

@@ -253,6 +253,7 @@ class Traits:
         files: what ``Channel.send`` takes of files; None: the channel sends none.
         fetch_bytes: the largest file that ``Channel.fetch`` gets; None: the channel has no files to fetch.
         manages_bots: a person can make a bot that ours manages; the adapter is a ``BotManager``.
+        finds_sent: the platform may show whether a part arrived; ``Channel.find_sent`` asks.
     """
 
     has_threads: bool
@@ -267,6 +268,21 @@ class Traits:
     files: FileLimits | None = None
     fetch_bytes: int | None = None
     manages_bots: bool = False
+    finds_sent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a platform shows of a part that was sent without an answer.
+
+    Attributes:
+        verdict: ``absent``: it did not arrive; ``repeatable``: the platform recognises a repetition, so sending again
+            is harmless; ``none``: the platform shows nothing either way.
+        message_ids: of ``arrived``: the messages that can be this part, oldest first; at least one.
+    """
+
+    verdict: Literal["arrived", "absent", "repeatable", "none"]
+    message_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,6 +405,15 @@ class Channel(Protocol):
             FilesRefused: nothing was sent, because of the part's files; its text may be.
             PlaceGone: nothing was sent, because the topic, thread or channel is closed or gone.
             PermanentError: nothing was sent, and another attempt can't succeed.
+        """
+
+    async def find_sent(self, part: Part, to: Outgoing, client: Client, *, tried_from: int, now_ms: int) -> Evidence:
+        """Whether *part* arrived, which was sent without an answer at *tried_from* (ms UTC) or later. No effect.
+
+        Asked only where ``Traits.finds_sent``, before the part is sent again.
+
+        Raises:
+            RateLimited, NotSent, TokenRefused, RetryableError: as for ``send``; it is asked again later.
         """
 
     async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:

@@ -26,6 +26,7 @@ _CHANNELS = {
             typing_every_ms=8_000,
             files=FileLimits(most_bytes=10 * 1024 * 1024, most_in_album=10),
             fetch_bytes=100 * 1024 * 1024,
+            finds_sent=True,
         ),
     ),
     "telegram": ("shared.channels.telegram.channel", TRAITS_OF_TELEGRAM),

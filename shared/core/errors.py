@@ -182,11 +182,13 @@ class OutcomeUnknown(RetryableError):
 
     Args:
         is_repeatable: a repetition has no second effect.
+        no_evidence: the platform was asked, and shows nothing either way.
     """
 
-    def __init__(self, reason: str, *, is_repeatable: bool = False) -> None:
+    def __init__(self, reason: str, *, is_repeatable: bool = False, no_evidence: bool = False) -> None:
         super().__init__(reason)
         self.is_repeatable = is_repeatable
+        self.no_evidence = no_evidence
 
 
 class PermanentError(PostroomError):

@@ -8,7 +8,7 @@ from typing import Self
 
 import apsw
 
-from shared.channels import outgoing_files, part_plan
+from shared.channels import outgoing_files, part_plan, registry
 from shared.channels.base import BotRequest, Button, Outgoing
 from shared.channels.part_plan import PartPlan, Render
 from shared.core import backoff, logs, redaction
@@ -25,7 +25,7 @@ from shared.core.errors import (
     unexpected,
 )
 from shared.core.settings import Settings
-from shared.db.platforms import channel_pauses
+from shared.db.platforms import channel_pauses, unknown_sends
 from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.platforms.channel_pauses import ChannelPause
 from shared.db.queue import responses
@@ -36,6 +36,7 @@ from shared.queue import outages, series, unsent_files
 log = logs.get()
 
 _UNNAMED_WAIT_MS = 1000  # where the platform asks for a wait and names none
+LONGEST_SEND_MS = 60_000  # which a send may take, before it counts as one without an answer
 _HOUR_MS = 60 * 60 * 1000
 _LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 _GIVEN_UP = "give_up"  # the token of a claim that lives within one transaction
@@ -178,7 +179,7 @@ def judge(response: Response, error: Exception, policy: DeliveryPolicy, *, now_m
     """Decide, without a side effect: a retry, and from when, or the end."""
     reason = redaction.redact(str(error))
     decided = partial(ResponseVerdict, reason=reason, failure=_code(error))
-    held = _may_have_arrived(error) and policy.unknown_sends == "hold"
+    held = policy.unknown_sends == "hold" and _may_have_arrived(error) and not _can_be_found(response, error)
     if isinstance(error, RateLimited):
         return _limited(response, error.retry_after_ms or 0, reason, policy, now_ms=now_ms)
     if isinstance(error, PlatformDown) and not held:
@@ -201,6 +202,12 @@ def _may_have_arrived(error: Exception) -> bool:
     if isinstance(error, PlatformDown):
         return error.may_have_arrived
     return isinstance(error, OutcomeUnknown) and not error.is_repeatable
+
+
+def _can_be_found(response: Response, error: Exception) -> bool:
+    """Whether the platform is asked for evidence before this part is sent again."""
+    was_asked = isinstance(error, OutcomeUnknown) and error.no_evidence
+    return registry.traits(response.channel).finds_sent and not was_asked
 
 
 def _limited(response: Response, asked_ms: int, reason: str, policy: DeliveryPolicy, *, now_ms: int) -> ResponseVerdict:
@@ -272,11 +279,20 @@ def acknowledge(
 
 
 def fail(
-    conn: apsw.Connection, response: Response, error: Exception, policy: DeliveryPolicy, *, now_ms: int
+    conn: apsw.Connection,
+    response: Response,
+    error: Exception,
+    policy: DeliveryPolicy,
+    *,
+    now_ms: int,
+    tried_from: int | None = None,
 ) -> ResponseVerdict:
     """Write the verdict on the row, and on the chat what the platform says of it: a wait, a new id, or that it is gone.
 
     A platform that can't work holds the whole channel. The response that found it out is due with the next probe.
+
+    Args:
+        tried_from: when the send may have begun, in ms UTC; None: within the longest time that a send may take.
 
     Raises:
         ClaimLost: the claim lost its lease; the caller's transaction must roll back.
@@ -290,6 +306,9 @@ def fail(
         if not verdict.dead:
             verdict = replace(verdict, deliver_after=outage.probe_at)
     responses.fail(conn, response, verdict, now_ms=now_ms)
+    if verdict.failure == "outcome_unknown" and _can_be_found(response, error):
+        part = responses.sent_count(conn, response.id)
+        unknown_sends.note(conn, response.id, part, tried_from=tried_from or now_ms - LONGEST_SEND_MS)
     if isinstance(error, RateLimited) and verdict.deliver_after is not None:
         chats.pause_sending(conn, response.chat_id, until_ms=verdict.deliver_after)
     if isinstance(error, ChatMoved):
@@ -369,7 +388,8 @@ def rescue(
     lost = [response for response, lease in responses.delivering(conn, channel) if everything or lease < now_ms]
     for response in lost:
         why = RetryableError if _is_harmless(conn, response) else OutcomeUnknown
-        fail(conn, response, why("the process that was sending went away"), policy, now_ms=now_ms)
+        gone = why("the process that was sending went away")
+        fail(conn, response, gone, policy, now_ms=now_ms, tried_from=response.created_at)
     return len(lost)
 
 

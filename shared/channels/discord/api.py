@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from shared.channels import downloads, platform_api
 from shared.channels.base import Outgoing, Registration
-from shared.channels.discord import limits, routes
+from shared.channels.discord import limits, read_back, routes
 from shared.channels.discord.api_calls import classify
 from shared.channels.discord.objects import dicts
 from shared.channels.multipart import Form
@@ -89,6 +89,19 @@ class DiscordApi:
         """As ``do``, for a call whose body and answer are lists of objects."""
         answer = await self.do(client, method, url, body)
         return dicts(answer.items)
+
+    async def messages_since(self, client: Client, to: Outgoing, since_ms: int) -> list[dict[str, Any]] | None:
+        """The messages of the channel of *to* since that instant; None: there are too many to read."""
+        found: list[dict[str, Any]] = []
+        after = read_back.snowflake_before(since_ms)
+        for _ in range(read_back.PAGES):
+            url = f"{routes.channel_url(to, self.base)}/messages?after={after}&limit={read_back.PAGE}"
+            page = await self.do_list(client, "GET", url)
+            found += page
+            if len(page) < read_back.PAGE:
+                return found
+            after = max((str(message.get("id", "0")) for message in page), key=int)
+        return None
 
     def webhook(self, token: str) -> str:
         """The address of an interaction's messages, which is secret."""

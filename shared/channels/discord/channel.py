@@ -31,6 +31,7 @@ from shared.channels import downloads, platform_api, standard_webhooks
 from shared.channels.account_settings import AccountSettings
 from shared.channels.base import (
     Event,
+    Evidence,
     Kind,
     Outgoing,
     OutgoingFile,
@@ -41,7 +42,7 @@ from shared.channels.base import (
     WebhookReply,
     WebhookRequest,
 )
-from shared.channels.discord import forms, gateway_frames, immediate, interactions, parts, routes
+from shared.channels.discord import forms, gateway_frames, immediate, interactions, parts, read_back, routes
 from shared.channels.discord.api import DiscordApi, result_of
 from shared.channels.discord.api_calls import RACE_MS, components, nonce, race_wait_ms
 from shared.channels.discord.immediate import NO_PINGS
@@ -55,6 +56,7 @@ from shared.core.errors import (
     NotPossible,
     OutcomeUnknown,
     PayloadInvalid,
+    PermanentError,
     RetryableError,
     SignatureInvalid,
 )
@@ -311,6 +313,20 @@ class DiscordChannel:
         except OutcomeUnknown as error:
             result = CallResult("unknown", str(error))
         return replace(result, is_repeatable=route.is_repeatable)
+
+    async def find_sent(self, part: Part, to: Outgoing, client: Client, *, tried_from: int, now_ms: int) -> Evidence:
+        """Within minutes by the nonce, then by what stands in the channel. See ``Channel.find_sent``."""
+        webhook = self._webhook(to, now_ms=now_ms)
+        route = routes.best(to, has_token=webhook is not None)
+        if route == "channel" and now_ms - tried_from < read_back.NONCE_LIVES_MS:
+            return Evidence("repeatable")
+        if "channel" not in routes.every(to, base=self.api.base, webhook=webhook):
+            return Evidence("none")
+        try:
+            found = await self.api.messages_since(client, to, tried_from)
+        except PermanentError:  # the bot may not read there
+            return Evidence("none")
+        return read_back.evidence(found, part, to, self._application_id) if found is not None else Evidence("none")
 
     async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:
         """See ``Channel.react``."""

@@ -32,7 +32,7 @@ def every(to: Outgoing, *, base: str, webhook: str | None) -> dict[str, SendRout
         routes["follow_up"] = SendRoute("POST", webhook, is_repeatable=False, is_token=True)
     if here.get("bot_is_there", True) and not is_secret(to):
         url = f"{channel_url(to, base)}/messages"
-        routes["channel"] = SendRoute("POST", url, is_repeatable=True)
+        routes["channel"] = SendRoute("POST", url, is_repeatable=False)  # for minutes only: see ``find_sent``
         if to.edits:
             routes["edit"] = SendRoute("PATCH", f"{url}/{quote(to.edits, safe='')}", is_repeatable=True)
     return routes

@@ -23,6 +23,7 @@ from shared.channels import downloads, markdown, platform_api
 from shared.channels.account_settings import AccountSettings
 from shared.channels.base import (
     Event,
+    Evidence,
     Outgoing,
     OutgoingFile,
     Part,
@@ -200,6 +201,10 @@ class TelegramChannel:
                 raise
             return False  # without an answer, the button only shows a progress bar for a while
         return is_alert
+
+    async def find_sent(self, part: Part, to: Outgoing, client: Client, *, tried_from: int, now_ms: int) -> Evidence:
+        """Telegram shows a bot nothing of what it sent. See ``Channel.find_sent``."""
+        return Evidence("none")
 
     async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:
         """Set the nearest reaction that Telegram and the chat allow. See ``Channel.react``.

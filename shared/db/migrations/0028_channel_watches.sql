@@ -15,3 +15,17 @@ CREATE TABLE channel_watches (
     CHECK ((state = 'deaf') = (code IS NOT NULL)),
     CHECK ((code IS NULL) = (reason IS NULL))
 ) STRICT, WITHOUT ROWID;
+
+-- A send without an answer may have arrived. Where a platform shows what it has, that decides before anything is sent again.
+
+CREATE TABLE unknown_sends (
+    response_id INTEGER NOT NULL,
+    part        INTEGER NOT NULL,      -- its number in the response, from 0
+    tried_from  INTEGER NOT NULL,      -- the send began at this instant or later
+    evidence    TEXT CHECK (evidence = 'arrived' OR evidence = 'absent' OR evidence = 'repeatable' OR evidence = 'none'),
+    message_id  TEXT,                  -- the platform's id of what arrived
+    settled_at  INTEGER,
+    PRIMARY KEY (response_id, part),
+    CHECK ((evidence IS NULL) = (settled_at IS NULL)),
+    CHECK ((message_id IS NOT NULL) = (evidence IS NOT NULL AND evidence = 'arrived'))
+) STRICT, WITHOUT ROWID;

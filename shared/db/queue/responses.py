@@ -96,6 +96,7 @@ class Response:
         is_inactive: the bot was blocked in that chat or removed from it.
         unsent_since: the first of its last failures in which nothing left this machine, in ms UTC; None: there is none.
         cuts: see ``part_cut``.
+        failure: of the last attempt; None: none failed.
         files: as stored.
         unsent_files: see ``files_left_out``.
     """
@@ -119,6 +120,7 @@ class Response:
     session_id: int | None
     files: tuple[Any, ...]
     unsent_files: tuple[Any, ...]
+    failure: FailureCode | None
     token: str
     opens_for: str | None = None
     is_inactive: bool = False
@@ -127,7 +129,7 @@ class Response:
 _COLUMNS = (
     *("id", "message_id", "in_reply_to", "channel", "chat_id", "platform_id", "thread_id", "agent", "message"),
     *("content", "retry_count", "parts", "created_at", "unsent_since", "deliver_after"),
-    *("cuts", "session_id", "files", "unsent_files"),
+    *("cuts", "session_id", "files", "unsent_files", "failure"),
 )
 
 
@@ -385,6 +387,12 @@ def files_left_out(
         {"unsent": json.dumps(unsent), "lease": lease_until, "id": response.id, "token": response.token},
     )
     _check(conn, response)
+
+
+def sent_count(conn: apsw.Connection, response_id: int) -> int:
+    """How many parts have reached the platform, as the row has it now."""
+    found: int = scalar(conn, "SELECT json_array_length(parts) FROM responses WHERE id = :id", {"id": response_id})
+    return found
 
 
 def unsent_since(conn: apsw.Connection, response_id: int) -> int | None:

@@ -183,11 +183,11 @@ def test_an_answer_whose_thread_is_archived_locked_or_gone_fails_and_goes_nowher
 
 @pytest.mark.parametrize(
     ("changes", "is_repeatable"),
-    [({}, True), ({"age_ms": 900_000}, True), ({"is_first": False}, False)],
+    [({}, True), ({"age_ms": 900_000}, False), ({"is_first": False}, False)],
     ids=["edit", "bot with nonce", "follow-up"],
 )
-def test_only_a_follow_up_has_an_unknown_outcome(discord, changes, is_repeatable):
-    """An edit or a nonce makes a repeated send the same message; a follow-up has neither."""
+def test_only_an_edit_can_be_repeated_at_any_time(discord, changes, is_repeatable):
+    """A nonce makes a repeated send the same message for minutes only."""
     for answer in (NoAnswer("slow"), NoAnswer("gone")):
         with pytest.raises(OutcomeUnknown) as caught:
             send(discord, Platform(answer), **changes)

@@ -1,0 +1,93 @@
+"""Parts of responses that were sent without an answer, and what the platform shows of them.
+
+::
+
+    open (evidence is NULL) ──settle──> arrived | absent | repeatable | none ──note: sent again, no answer──> open
+"""
+
+import json
+from typing import Literal
+
+import apsw
+
+from shared.db.engine.connection import rows, scalar
+
+EvidenceWord = Literal["arrived", "absent", "repeatable", "none"]
+
+
+def note(conn: apsw.Connection, response_id: int, part: int, *, tried_from: int) -> None:
+    """The outcome of this part is unknown; its send began at *tried_from*, in ms UTC, or later.
+
+    A part that is open already keeps its first instant: any of its sends may have arrived.
+    """
+    conn.execute(
+        """
+        INSERT INTO unknown_sends (response_id, part, tried_from)
+        VALUES (:response, :part, :tried_from)
+        ON CONFLICT (response_id, part)
+        DO UPDATE SET tried_from = min(tried_from, excluded.tried_from), evidence = NULL, message_id = NULL,
+                      settled_at = NULL
+        """,
+        {"response": response_id, "part": part, "tried_from": tried_from},
+    )
+
+
+def tried_from(conn: apsw.Connection, response_id: int, part: int) -> int | None:
+    """When the first send of this part may have begun, in ms UTC, while its outcome is unknown; else None."""
+    found: int | None = scalar(
+        conn,
+        "SELECT tried_from FROM unknown_sends WHERE response_id = :response AND part = :part AND evidence IS NULL",
+        {"response": response_id, "part": part},
+    )
+    return found
+
+
+def settle(
+    conn: apsw.Connection, response_id: int, part: int, evidence: EvidenceWord, message_id: str | None, *, now_ms: int
+) -> bool:
+    """Keep what the platform shows. False: the part is not open."""
+    conn.execute(
+        """
+        UPDATE unknown_sends
+           SET evidence = :evidence, message_id = :message_id, settled_at = :now
+         WHERE response_id = :response AND part = :part AND evidence IS NULL
+        """,
+        {
+            "evidence": evidence,
+            "message_id": message_id,
+            "now": now_ms,
+            "response": response_id,
+            "part": part,
+        },
+    )
+    return conn.changes() == 1
+
+
+def are_of_other_responses(conn: apsw.Connection, chat_id: int, response_id: int, ids: tuple[str, ...]) -> set[str]:
+    """Those of these ids of the platform's messages that are parts of other responses to the chat."""
+    found = rows(
+        conn,
+        """
+        SELECT part.value
+          FROM responses r, json_each(r.parts) part
+         WHERE r.chat_id = :chat AND r.id <> :response AND r.parts <> '[]'
+           AND part.value IN (SELECT value FROM json_each(:ids))
+        """,
+        {"chat": chat_id, "response": response_id, "ids": json.dumps(ids)},
+    )
+    return {str(each) for (each,) in found}
+
+
+def prune(conn: apsw.Connection, *, limit: int) -> int:
+    """Delete the rows of responses that are gone: how many."""
+    conn.execute(
+        """
+        DELETE FROM unknown_sends
+         WHERE (response_id, part) IN (SELECT u.response_id, u.part
+                                         FROM unknown_sends u
+                                        WHERE NOT EXISTS (SELECT 1 FROM responses r WHERE r.id = u.response_id)
+                                        LIMIT :limit)
+        """,
+        {"limit": limit},
+    )
+    return conn.changes()
