@@ -16,7 +16,7 @@ from starlette.responses import Response as Reply
 
 from shared.access import bot_setup, own_bots, undelivered
 from shared.channels import outgoing_files, part_plan, registry, token_check
-from shared.channels.base import Channel, Outgoing, Part, Sent
+from shared.channels.base import Channel, Evidence, Outgoing, Part, Sent
 from shared.channels.part_plan import FilesUnsendable, PartPlan
 from shared.core import accounts, clock, logs, redaction
 from shared.core.errors import (
@@ -37,11 +37,12 @@ from shared.db.engine.connection import savepoint
 from shared.db.platforms import channel_outages, channel_pauses, unknown_sends
 from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.platforms.channel_pauses import ChannelPause
+from shared.db.platforms.unknown_sends import EvidenceWord
 from shared.db.queue import responses
 from shared.db.queue.responses import Response
 from shared.db.roster import accounts as roster
 from shared.db.roster.accounts import Account
-from shared.queue import deliveries, evidence, outages, pacing
+from shared.queue import deliveries, outages, pacing
 from shared.queue.deliveries import DeliveryPolicy, Sending
 from shared.roster.served_accounts import ServedAccounts
 from shared.runtime import framework, retries
@@ -307,12 +308,19 @@ class Deliver(WorkerService):
             return None
         asking = channel.find_sent(part, to, self.client, tried_from=tried_from, now_ms=clock.now_ms())
         found = await self._within_lease(asking, is_repeatable=True)
-        settle = partial(evidence.settle, response=response, part=to.part_index, found=found)
-        verdict, message_id = await self._write(lambda conn: settle(conn, now_ms=clock.now_ms()))
+        verdict, message_id = await self._write(
+            partial(self._settle, response=response, part=to.part_index, found=found)
+        )
         log.info("deliver.evidence", response_id=response.id, part=to.part_index, evidence=verdict)
         if verdict == "none" and self.settings.unknown_sends == "hold":
             raise OutcomeUnknown("the part may have arrived, and the platform does not show it", no_evidence=True)
         return Sent(message_id) if verdict == "arrived" else None
+
+    def _settle(
+        self, conn: apsw.Connection, response: Response, part: int, found: Evidence
+    ) -> tuple[EvidenceWord, str | None]:
+        now_ms = clock.now_ms()
+        return unknown_sends.settle_found(conn, response, part, found.verdict, found.message_ids, now_ms=now_ms)
 
     async def _check_files(self, part: Part, response: Response) -> None:
         """Look at the part's files, which may be gone by now, or be too large for the platform.

@@ -11,6 +11,7 @@ from typing import Literal
 import apsw
 
 from shared.db.engine.connection import rows, scalar
+from shared.db.queue.responses import Response
 
 EvidenceWord = Literal["arrived", "absent", "repeatable", "none"]
 
@@ -61,6 +62,31 @@ def settle(
         },
     )
     return conn.changes() == 1
+
+
+def settle_found(
+    conn: apsw.Connection,
+    response: Response,
+    part: int,
+    verdict: EvidenceWord,
+    message_ids: tuple[str, ...],
+    *,
+    now_ms: int,
+) -> tuple[EvidenceWord, str | None]:
+    """Keep what the platform shows: the verdict, and the platform's id of the part where it arrived.
+
+    A message that is known as a part of another response is no evidence of this one: people say the same thing twice.
+
+    Args:
+        message_ids: of ``arrived``: the messages that can be this part, oldest first.
+    """
+    others = are_of_other_responses(conn, response.chat_id, response.id, message_ids)
+    ours = [id_ for id_ in message_ids if id_ not in others and id_ not in response.parts]
+    if verdict == "arrived" and not ours:
+        verdict = "absent"
+    message_id = ours[0] if verdict == "arrived" else None
+    settle(conn, response.id, part, verdict, message_id, now_ms=now_ms)
+    return verdict, message_id
 
 
 def are_of_other_responses(conn: apsw.Connection, chat_id: int, response_id: int, ids: tuple[str, ...]) -> set[str]:

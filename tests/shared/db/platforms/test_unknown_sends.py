@@ -3,8 +3,9 @@
 import apsw
 import pytest
 
-from shared.db.engine.connection import rows
+from shared.db.engine.connection import rows, transaction
 from shared.db.platforms import unknown_sends
+from shared.db.queue import responses
 from tests.support import NOW, answer
 
 
@@ -32,3 +33,32 @@ def test_the_rows_of_responses_that_are_gone_are_pruned(conn):
         unknown_sends.note(conn, each, 0, tried_from=NOW)
     assert unknown_sends.prune(conn, limit=10) == 1
     assert rows(conn, "SELECT response_id FROM unknown_sends") == [(id_,)]
+
+
+def settled(conn, verdict, ids=(), *, chat="200"):
+    id_ = answer(conn, "ok", chat=chat, channel="discord")
+    with transaction(conn):
+        response = responses.claim(conn, id_, token="a", now_ms=NOW, lease_ms=60_000)
+        unknown_sends.note(conn, id_, 0, tried_from=NOW)
+        found = unknown_sends.settle_found(conn, response, 0, verdict, ids, now_ms=NOW + 5)
+    kept = rows(conn, "SELECT evidence, message_id, settled_at FROM unknown_sends WHERE response_id = :id", {"id": id_})
+    return found, kept
+
+
+def test_what_arrived_is_kept_with_its_id(conn):
+    found = settled(conn, "arrived", ("900", "901"))
+    assert found == (("arrived", "900"), [("arrived", "900", NOW + 5)])
+
+
+def test_a_message_that_is_a_part_of_another_response_is_no_evidence(conn):
+    """Agents say "ok" twice."""
+    other = answer(conn, "ok", chat="200", channel="discord")
+    sent = """UPDATE responses SET status = 'acked', acked_at = 1, parts = '["900"]' WHERE id = :id"""
+    rows(conn, sent, {"id": other})
+    assert settled(conn, "arrived", ("900", "901"))[0] == ("arrived", "901")
+    assert settled(conn, "arrived", ("900",))[0] == ("absent", None)
+    assert settled(conn, "arrived", ("900",), chat="elsewhere")[0] == ("arrived", "900")
+
+
+def test_nothing_either_way_is_kept_as_such(conn):
+    assert settled(conn, "none") == (("none", None), [("none", None, NOW + 5)])
