@@ -308,7 +308,8 @@ def fail(
     responses.fail(conn, response, verdict, now_ms=now_ms)
     if verdict.failure == "outcome_unknown" and _can_be_found(response, error):
         part = responses.sent_count(conn, response.id)
-        unknown_sends.note(conn, response.id, part, tried_from=tried_from or now_ms - LONGEST_SEND_MS)
+        begun = response.created_at if response.files else now_ms - LONGEST_SEND_MS  # an upload may take minutes
+        unknown_sends.note(conn, response.id, part, tried_from=tried_from or begun)
     if isinstance(error, RateLimited) and verdict.deliver_after is not None:
         chats.pause_sending(conn, response.chat_id, until_ms=verdict.deliver_after)
     if isinstance(error, ChatMoved):
