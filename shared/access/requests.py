@@ -19,7 +19,7 @@ import apsw
 
 from shared.access import actions, cards, people
 from shared.channels.base import Event
-from shared.core import logs
+from shared.core import content, logs
 from shared.core.content import ResponseContent
 from shared.core.errors import OF_ONE_ROW, ConfigInvalid, WrongState
 from shared.core.policy import AccessPolicy
@@ -276,7 +276,8 @@ def show(conn: apsw.Connection, approval: Approval, *, now_ms: int) -> bool:
         chat_id = people.direct_chat(conn, user, now_ms=now_ms)
         chat = chats.get(conn, chat_id) if chat_id is not None else None
         if chat is not None:
-            said = [event_of(each.event).text for each in held_events.of_approval(conn, approval.id)]
+            held = [event_of(each.event) for each in held_events.of_approval(conn, approval.id)]
+            said = [each.text or content.files_in_words(each.attachments) for each in held]
             buttons = [[label, f"{approval.approval_id}.{choice}"] for choice, label in enumerate(approval.options)]
             card = notices.write(conn, chat, cards.question(approval, said), {"buttons": buttons}, now_ms=now_ms)
             close_card(conn, approval, "Another approver is asked now.", now_ms=now_ms)

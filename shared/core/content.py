@@ -5,7 +5,7 @@ releases hold the same keys, so a key never gets another name or another meaning
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Required
 
 from typing_extensions import TypedDict
@@ -63,6 +63,7 @@ class MessageContent(TypedDict, total=False):
         edited: the person edited the message. For readers of the rows.
         pieces: of an album, in their order: so that an edit of one replaces its words.
         about: the message that this one edits, deletes or reacts to. The prompt shows it.
+        only_files: of a message without a text, its files in words. The history keeps them in place of a text.
         is_group: the chat is a group, so ``queue.replies`` quotes this message in the reply.
 
     Between agents; ``queue.mailbox`` writes and reads these keys:
@@ -95,6 +96,7 @@ class MessageContent(TypedDict, total=False):
     edited: bool
     pieces: list[MessagePiece]
     about: AboutMessage
+    only_files: str
     is_group: bool
     hops: int
     origin: str
@@ -210,6 +212,16 @@ class ApprovalPayload(TypedDict, total=False):
     start: int
     click: str
     withdrawn: str
+
+
+_NAMED_FILES = 10
+
+
+def files_in_words(files: Sequence[Mapping[str, Any]]) -> str:
+    """What a message without a text brings along, for people and histories; empty where it brings nothing."""
+    named = [" ".join(str(each[key]) for key in ("kind", "name") if each.get(key)) for each in files[:_NAMED_FILES]]
+    more = [f"{len(files) - _NAMED_FILES} more"] if len(files) > _NAMED_FILES else []
+    return f"({', '.join([*named, *more])})" if files else ""
 
 
 def receiver(context: Mapping[str, Any]) -> str | None:

@@ -203,7 +203,7 @@ def _asked(claim: Claim) -> list[AgentMessage]:
             each.channel,
             each.sender,
             each.message_id,
-            each.message,
+            each.message or each.content.get("only_files", ""),
             max(each.created_at, each.scheduled_at or 0),
             claim.session_id,
         )

@@ -175,6 +175,8 @@ def content_of(event: Event) -> MessageContent:
         kept["own_answer"] = True  # the platform shows a place for the answer to each command
     if event.reply_to:
         kept["reply_to"] = event.reply_to
+    if not event.text and event.attachments:
+        kept["only_files"] = content.files_in_words(event.attachments)
     if event.pieces:
         kept["pieces"] = list(event.pieces)
     if event.edited:

@@ -540,3 +540,22 @@ def test_dispatch_sleeps_until_the_album_is_whole(conn, wired_chat):
     (due_s,) = step()
     assert 50 < due_s <= 61
     assert column(conn, "SELECT id FROM messages") == []
+
+
+def test_a_message_without_a_text_is_about_its_file(conn, wired_chat):
+    voice = {"kind": "voice", "file_id": "x", "mime": "audio/ogg"}
+    sent = Event(
+        "message",
+        "e1",
+        platform_id="100",
+        platform_message_id="1",
+        sender_id="5",
+        is_mention=True,
+        attachments=(voice,),
+    )
+    with transaction(conn):
+        events.handle(conn, "telegram", sent, AccessPolicy(new_chats="refuse"), now_ms=clock.now_ms())
+    step()
+    (said,) = column(conn, "SELECT message FROM responses")
+    assert said.startswith("You sent: voice")
+    assert column(conn, "SELECT content FROM agent_messages WHERE role = 'user'") == ["(voice)"]

@@ -90,7 +90,17 @@ async def _answer(message: TurnMessage, *, attempt: int, turns: int) -> AsyncGen
         yield Text(f"{_WHO}\n```\n{_HELP}\n```", message.message_id)
     elif command != "!silent":
         between = "\n" if "```" in message.text else " "  # a code fence must begin a line
-        yield Text(f"You said:{between}{message.text}", message.message_id)
+        said = f"You said:{between}{message.text}" if message.text or not message.files else ""
+        yield Text("\n".join(filter(None, (said, _files(message)))), message.message_id)
+
+
+def _files(message: TurnMessage) -> str:
+    """What came with the message, and why a file can't be had."""
+    named = [
+        " ".join(filter(None, (each.kind, each.name, f"({each.why_not})" if each.why_not else "")))
+        for each in message.files
+    ]
+    return f"You sent: {', '.join(named)}" if named else ""
 
 
 def _number(text: str, *, default: float) -> tuple[float, str]:

@@ -2,12 +2,13 @@ import asyncio
 import contextlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from shared.agents import registry
-from shared.agents.base import Failed, Init, Progress, Result, Text, Turn, TurnMessage
+from shared.agents.base import Failed, Init, NamedFile, Progress, Result, Text, Turn, TurnMessage
 from shared.core.errors import UnknownName
 from tests.liveness import processes_naming
 
@@ -74,6 +75,14 @@ def test_echo_obeys_its_commands(text, attempt, expected):
     assert events[0] == Init("1")
     ended = [] if isinstance(events[-1], Failed) else [Result()]
     assert events[1:] == expected + ended
+
+
+def test_echo_names_files_and_why_one_is_not_there():
+    there, missing = NamedFile("photo", "a.jpg", "inbox/a.jpg"), NamedFile("voice", "", why_not="too large")
+    asked = turn("")
+    (message,) = asked.messages
+    events = run("echo", replace(asked, messages=(replace(message, files=(there, missing)),)))
+    assert events[1] == Text("You sent: photo a.jpg, voice (too large)", "m0")
 
 
 def test_echo_answers_each_message_that_asks_and_no_context():

@@ -30,3 +30,16 @@ def test_sql_names_only_keys_that_the_types_have():
     found = {key for path in SHARED.rglob("*.py") for key in KEY_IN_SQL.findall(path.read_text())}
     assert found >= {("content", "label"), ("content", "replay_of"), ("payload", "withdrawn")}
     assert {(column, key) for column, key in found if key not in KEYS[column]} == set()
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ([], ""),
+        ([{"kind": "photo", "file_id": "x"}], "(photo)"),
+        ([{"kind": "document", "name": "a.pdf"}, {"kind": "voice"}], "(document a.pdf, voice)"),
+        ([{"kind": "photo"}] * 12, f"({'photo, ' * 10}2 more)"),
+    ],
+)
+def test_files_are_named_where_there_is_no_text(files, words):
+    assert content.files_in_words(files) == words

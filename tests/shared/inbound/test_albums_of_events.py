@@ -200,6 +200,15 @@ def test_a_held_album_is_stored_whole_on_a_yes(conn):
     assert (text, len(json.loads(files))) == ("look", 2)
 
 
+def test_the_card_about_a_file_without_a_text_names_the_file(conn):
+    become(conn, "owner", "9")
+    wire(conn, make_chat(conn, policy="request_approval"))
+    take(conn, piece(1))
+    due(conn)
+    (card,) = column(conn, "SELECT message FROM responses WHERE platform_id = '9'")
+    assert "(photo)" in card
+
+
 def test_a_code_in_a_caption_is_not_kept(conn, chat):
     take(conn, piece(1, "/start 2222-2222", command="start", command_args="2222-2222"))
     assert kept(conn) == []
