@@ -6,7 +6,7 @@ It works on a kick, on its tick (``POST /tick``: 202), and when something become
 import asyncio
 import os
 import secrets
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -260,13 +260,26 @@ class Deliver(WorkerService):
                 "the chat is inactive: it was retired or set inactive, or the bot was blocked or removed there"
             )
         if response.opens_for is None:
-            return await (self._react if sending.reaction else self._send_parts)(channel, sending)
+            return await self._work_of(sending)(channel, sending)
         try:
             async with asyncio.timeout(self._limit_s):
                 platform_id = await channel.open_direct(response.opens_for, self.client)
         except TimeoutError:
             raise RetryableError(f"the direct chat was not opened within {self._limit_s:g} s") from None
         await self._write(partial(self._opened, response=response, platform_id=platform_id))
+        return 0
+
+    def _work_of(self, sending: Sending) -> Callable[[Channel, Sending], Awaitable[int]]:
+        if sending.ends_wait:
+            return self._end_wait
+        return self._react if sending.reaction else self._send_parts
+
+    async def _end_wait(self, channel: Channel, sending: Sending) -> int:
+        """The event gets no answer: the platform stops showing a wait, unless another agent has answered."""
+        if sending.is_first:
+            end = channel.end_wait(sending.outgoing(0, of=1), self.client, now_ms=clock.now_ms())
+            await self._within_lease(end, is_repeatable=True)
+        await self._write(partial(self._acknowledge, response=sending.response, sent=(), also=(), unsent=()))
         return 0
 
     async def _send_parts(self, channel: Channel, sending: Sending) -> int:

@@ -47,7 +47,7 @@ from shared.db.queue import (
 from shared.db.roster import accounts
 from shared.db.spending import usage
 from shared.inbound import decisions
-from shared.queue import deliveries, turns
+from shared.queue import deliveries, open_waits, turns
 from shared.queue.deliveries import DeliveryPolicy
 from shared.queue.turns import RetryPolicy
 from shared.runtime import framework
@@ -122,7 +122,7 @@ class Sweep(FunctionService):
         await self._try(swept, "heartbeat", lambda conn: meta.put(conn, "heartbeat_at", str(now_ms)))
         await self._run_chores(swept, self._chores(now_ms))
         await self._delete_old_files(swept, now_ms)
-        if swept.counts["expired_approvals"] or swept.counts["shown_approvals"]:
+        if any(swept.counts[each] for each in ("expired_approvals", "shown_approvals", "settled_waits")):
             self.kick("dispatch", "deliver")
         return swept
 
@@ -159,6 +159,7 @@ class Sweep(FunctionService):
             "expired_approvals": _repeat(partial(decisions.expire, now_ms=now_ms), most=_SMALL_BATCH),
             "expired_pairings": _repeat(partial(pairings.expire, now_ms=now_ms)),
             "shown_approvals": _walk(partial(requests.show_pending, now_ms=now_ms), most=_SMALL_BATCH),
+            "settled_waits": Chore(partial(_settle_waits, now_ms=now_ms)),
             "closed_conversations": _repeat(
                 partial(
                     conversations.close_idle, idle_since_ms=now_ms - self.settings.conversation_idle_ms, now_ms=now_ms
@@ -321,6 +322,11 @@ def _analyse(conn: apsw.Connection, tables: Any, _: int) -> tuple[int, Any]:
     if tables:
         statistics.analyse(conn, tables[0])
     return len(tables[:1]), tables[1:] or None
+
+
+def _settle_waits(conn: apsw.Connection, _: Any, __: int, *, now_ms: int) -> tuple[int, Any]:
+    """Commands whose platform shows that an answer is awaited, for longer than it may; all in one look."""
+    return open_waits.look(conn, now_ms=now_ms), None
 
 
 _service = LazyService(Sweep)

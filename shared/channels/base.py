@@ -248,6 +248,8 @@ class Traits:
         reactions: the emoji that ``Channel.react`` takes; empty: any.
         nearest_reaction: which of *reactions* says what another emoji says; it raises PermanentError where none does.
             None: only those are taken.
+        wait_ms: how long the platform shows by itself that a command awaits its answer, until the answer or
+            ``Channel.end_wait`` ends that; None: it shows nothing.
         typing_every_ms: how often ``Channel.typing`` is called while a turn runs; None: the channel shows none.
         draft_every_ms: the shortest pause between two calls of ``Channel.draft``; None: the channel has no drafts.
         files: what ``Channel.send`` takes of files; None: the channel sends none.
@@ -263,6 +265,7 @@ class Traits:
     has_reactions: bool = False
     reactions: tuple[str, ...] = ()
     nearest_reaction: Callable[[str], str] | None = None
+    wait_ms: int | None = None
     typing_every_ms: int | None = None
     draft_every_ms: int | None = None
     files: FileLimits | None = None
@@ -356,7 +359,7 @@ class Outgoing:
 class Channel(Protocol):
     """One account: one bot or app of one platform.
 
-    A channel that can't do one of the optional operations (``react``, ``typing``, ``draft``, ``fetch``,
+    A channel that can't do one of the optional operations (``react``, ``end_wait``, ``typing``, ``draft``, ``fetch``,
     ``registration``) says so in its ``Traits``, and raises ``NotPossible`` when it is asked all the same.
     """
 
@@ -421,6 +424,14 @@ class Channel(Protocol):
 
         Safe to call twice: it is the same reaction. Where the platform or the chat allows other emoji only, the
         adapter may take the nearest one. A message that is gone is ``PermanentError``.
+
+        Raises:
+            RateLimited, NotSent, TokenRefused, PermanentError: as for ``send``.
+            RetryableError: another attempt may succeed; an unknown outcome is one too, as a repetition does no harm.
+        """
+
+    async def end_wait(self, to: Outgoing, client: Client, *, now_ms: int) -> None:
+        """The event of *to* gets no answer: stop showing that it awaits one. Safe to call twice, and too late.
 
         Raises:
             RateLimited, NotSent, TokenRefused, PermanentError: as for ``send``.

@@ -23,6 +23,7 @@ _CHANNELS = {
             has_buttons=True,
             has_edits=True,
             has_reactions=True,
+            wait_ms=15 * 60_000,
             typing_every_ms=8_000,
             files=FileLimits(most_bytes=10 * 1024 * 1024, most_in_album=10),
             fetch_bytes=100 * 1024 * 1024,

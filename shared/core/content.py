@@ -157,6 +157,8 @@ class ResponseContent(TypedDict, total=False):
         reaction: the response is no message, but a reaction to one. ``queue.reactions`` writes it.
         bot_request: ``[request_id, name, username]`` of a bot that the person is asked to make. ``access.own_bots``
             writes it.
+        ends_wait: the response is no message: its event gets no answer, and the platform stops showing that it awaits
+            one. ``queue.endings`` writes it.
     """
 
     reply_to: str | None
@@ -168,6 +170,7 @@ class ResponseContent(TypedDict, total=False):
     label: str
     reaction: "Reaction"
     bot_request: list[Any]
+    ends_wait: bool
 
 
 class Reaction(TypedDict):

@@ -5,9 +5,12 @@ import apsw
 from shared.channels.base import Event
 from shared.core.errors import WrongState
 from shared.db.engine.connection import rows
-from shared.queue import cancellations
+from shared.db.queue import messages
 
 REASON = "it was not stored in time, and its sender was told so"
+
+# The platform shows that sentence, and no longer that an answer is awaited.
+_NOTHING_IS_SHOWN = "UPDATE messages SET content = json_remove(content, '$.own_answer') WHERE id = :id"
 
 
 def withdraw(conn: apsw.Connection, channel: str, events: tuple[Event, ...], *, now_ms: int) -> int:
@@ -21,8 +24,9 @@ def _withdraw(conn: apsw.Connection, channel: str, event: Event, *, now_ms: int)
     cancelled = 0
     for (row_id,) in stored:
         try:
-            cancellations.cancel(conn, row_id, reason=REASON, now_ms=now_ms)
+            messages.cancel(conn, row_id, reason=REASON, now_ms=now_ms)
         except WrongState:
             continue
+        conn.execute(_NOTHING_IS_SHOWN, {"id": row_id})
         cancelled += 1
     return cancelled

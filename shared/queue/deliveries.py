@@ -101,6 +101,11 @@ class Sending:
         """Of the reaction; None: our reaction is taken back."""
         return self.reaction["emoji"] if self.reaction is not None else None
 
+    @property
+    def ends_wait(self) -> bool:
+        """The response is no message: its event gets no answer."""
+        return bool(self.response.content.get("ends_wait"))
+
     def plan(self, render: Render) -> PartPlan:
         """The parts that go out.
 

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 from shared.channels import downloads, platform_api
 from shared.channels.base import Outgoing, Registration
 from shared.channels.discord import limits, read_back, routes
-from shared.channels.discord.api_calls import classify
+from shared.channels.discord.api_calls import RACE_MS, classify
 from shared.channels.discord.objects import dicts
 from shared.channels.multipart import Form
 from shared.channels.platform_api import ApiAnswer, CallResult
@@ -118,6 +118,23 @@ class DiscordApi:
         found = await self.do(client, "GET", url)
         for ours in _ours(found.payload):
             await self.do(client, "DELETE", f"{url}/reactions/{ours}/@me")
+
+    async def end_wait(self, webhook: str, client: Client, *, age_ms: int) -> None:
+        """See ``Channel.end_wait``. What is gone already is as it should be.
+
+        Source: https://docs.discord.com/developers/interactions/receiving-and-responding#delete-original-interaction-response.
+        """
+        try:
+            answer = await self.call(client, "DELETE", f"{webhook}/messages/@original", None, is_token=True)
+        except OutcomeUnknown as error:
+            raise RetryableError(str(error)) from None
+        result = result_of(answer)
+        if result.step and age_ms < RACE_MS:
+            raise RetryableError("Discord may not have processed our answer to the interaction yet", RACE_MS)
+        if result.outcome == "unknown":
+            raise RetryableError(result.reason)
+        if not result.step:
+            platform_api.expect_success(result)
 
     async def typing(self, to: Outgoing, client: Client) -> None:
         """See ``Channel.typing``. Nothing is sent where Discord shows "thinking", or the bot is no member."""

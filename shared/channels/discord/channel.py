@@ -332,6 +332,12 @@ class DiscordChannel:
         """See ``Channel.react``."""
         await self.api.react(emoji, message_id, to, client)
 
+    async def end_wait(self, to: Outgoing, client: Client, *, now_ms: int) -> None:
+        """Take "thinking" away, as long as the interaction's token lives. See ``Channel.end_wait``."""
+        webhook = self._webhook(to, now_ms=now_ms)
+        if webhook is not None:
+            await self.api.end_wait(webhook, client, age_ms=now_ms - to.asked_at_ms)
+
     async def typing(self, to: Outgoing, client: Client) -> None:
         """See ``Channel.typing``."""
         await self.api.typing(to, client)

@@ -228,6 +228,10 @@ class TelegramChannel:
         outcome = "permanent" if result.outcome == "give_way" else result.outcome
         return replace(result, outcome=outcome, is_repeatable=True)
 
+    async def end_wait(self, to: Outgoing, client: Client, *, now_ms: int) -> None:
+        """Telegram shows no wait by itself. See ``Channel.end_wait``."""
+        raise NotPossible("Telegram shows nothing that has to be taken away")
+
     async def typing(self, to: Outgoing, client: Client) -> None:
         """Telegram shows it for 5 seconds. See ``Channel.typing``. Source: #sendchataction."""
         if (to.thread_id or "").startswith("dm:") or content.receiver(to.context) is not None:

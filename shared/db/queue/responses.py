@@ -283,12 +283,12 @@ def was_answered(conn: apsw.Connection, response: Response) -> bool:
         """
         SELECT EXISTS (SELECT 1
                          FROM responses r
-                        WHERE r.in_reply_to = :message AND r.parts <> '[]')
+                        WHERE r.in_reply_to = :message AND r.parts <> '[]' AND r.content ->> '$.reaction' IS NULL)
             OR EXISTS (SELECT 1
                          FROM messages mine
                          JOIN messages m ON m.channel = mine.channel AND m.event_key = mine.event_key
                          JOIN responses r ON r.in_reply_to = m.id
-                        WHERE mine.id = :message AND r.parts <> '[]')
+                        WHERE mine.id = :message AND r.parts <> '[]' AND r.content ->> '$.reaction' IS NULL)
         """,
         {"message": response.in_reply_to},
     )

@@ -151,3 +151,34 @@ def test_what_is_registered_tells_a_wrong_application_and_a_missing_address(disc
     assert platform.calls == [f"GET {BASE}/applications/@me"]
     assert (seen.is_ours, seen.url) == (is_ours, found["interactions_endpoint_url"])
     assert (seen.last_error is None) if error is None else error in seen.last_error
+
+
+@pytest.mark.parametrize(
+    ("answer", "age_ms", "error"),
+    [
+        (httpx.Response(204), 0, None),
+        (refusal(404, 10008), 60_000, None),
+        (refusal(404, 10015), 60_000, None),
+        (refusal(404, 10015), 100, RetryableError),  # Discord may not know our first answer yet
+        (refusal(500, 0), 60_000, RetryableError),
+        (NoAnswer("gone"), 60_000, RetryableError),
+        (refusal(403, 50001), 60_000, PermanentError),
+    ],
+)
+def test_the_mark_of_a_command_is_taken_away(discord, answer, age_ms, error):
+    platform = Recorder(answer)
+    asked = Outgoing(1, 0, "200", None, None, {"sealed_token": discord.seal("t")}, NOW - age_ms, is_first=True)
+    work = discord.end_wait(asked, FakeClient(platform), now_ms=NOW)
+    if error is None:
+        run(work)
+    else:
+        with pytest.raises(error):
+            run(work)
+    assert platform.calls == [f"DELETE {BASE}/webhooks/1290000000000000001/t/messages/@original"]
+
+
+def test_the_mark_of_an_old_command_is_gone_by_itself(discord):
+    platform = Recorder()
+    asked = Outgoing(1, 0, "200", None, None, {"sealed_token": discord.seal("t")}, NOW - 900_000, is_first=True)
+    run(discord.end_wait(asked, FakeClient(platform), now_ms=NOW))
+    assert platform.calls == []
