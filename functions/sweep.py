@@ -47,7 +47,7 @@ from shared.db.queue import (
 from shared.db.roster import accounts
 from shared.db.spending import usage
 from shared.inbound import decisions
-from shared.queue import deliveries, open_waits, turns
+from shared.queue import deliveries, endings, turns
 from shared.queue.deliveries import DeliveryPolicy
 from shared.queue.turns import RetryPolicy
 from shared.runtime import framework
@@ -326,7 +326,7 @@ def _analyse(conn: apsw.Connection, tables: Any, _: int) -> tuple[int, Any]:
 
 def _settle_waits(conn: apsw.Connection, _: Any, __: int, *, now_ms: int) -> tuple[int, Any]:
     """Commands whose platform shows that an answer is awaited, for longer than it may; all in one look."""
-    return open_waits.look(conn, now_ms=now_ms), None
+    return endings.look(conn, now_ms=now_ms), None
 
 
 _service = LazyService(Sweep)

@@ -13,7 +13,7 @@ from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, mailbox, responses
 from shared.inbound import events, withdrawals
-from shared.queue import cancellations, endings, open_waits, replies, turns
+from shared.queue import cancellations, endings, replies, turns
 from shared.queue.turns import Failure, RetryPolicy
 from tests.functions.test_deliver import Platform, step
 from tests.functions.test_ingest import EVENTS, discord
@@ -49,7 +49,7 @@ def claim_of(conn, row_id):
 
 def look(conn, now_ms=None):
     with transaction(conn):
-        return open_waits.look(conn, now_ms=int(time.time() * 1000) if now_ms is None else now_ms)
+        return endings.look(conn, now_ms=int(time.time() * 1000) if now_ms is None else now_ms)
 
 
 def ends(platform):
@@ -116,7 +116,7 @@ def test_a_turn_that_takes_longer_than_the_token_says_so_before_it_ends(conn):
     assert look(conn, now_ms) == 0  # once
     platform = step(Platform())
     assert ends(platform) == ["PATCH @original"]
-    assert platform.texts == [open_waits.STILL_WORKING]
+    assert platform.texts == [endings.STILL_WORKING]
 
 
 def test_an_end_that_nobody_told_of_is_found(conn):
@@ -136,7 +136,7 @@ def test_an_answer_that_could_not_be_sent_is_said(conn):
         rows(conn, "UPDATE responses SET status = 'dead', last_error = 'no', failure = 'error'")
     assert look(conn) == 1
     platform = step(Platform())
-    assert platform.texts == [open_waits.NOT_SENT]
+    assert platform.texts == [endings.NOT_SENT]
     assert look(conn) == 0
 
 
@@ -166,5 +166,5 @@ def test_an_ending_does_not_take_away_what_another_agent_said(conn):
     ],
 )
 def test_the_facts_decide(is_open, age, count, living, verdict):
-    facts = open_waits.WaitFacts(is_open, age * MINUTE, count, living)
-    assert open_waits.judge(facts, 15 * MINUTE) == verdict
+    facts = endings.WaitFacts(is_open, age * MINUTE, count, living)
+    assert endings.judge(facts, 15 * MINUTE) == verdict
