@@ -1,13 +1,11 @@
 """The terminal chat: lines go to the agent through a fake platform, and replies are printed as they arrive.
 
-Buttons under a message are numbered. ``/press 2`` presses the second button of the latest message with buttons,
-``/press 2.1`` the first button of the second-latest, and ``/press`` lists all buttons.
+:mod:`.chat_commands` has what a person can do besides writing: press, send files, edit, delete, react, reply.
 """
 
 import asyncio
 import json
 import os
-import re
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -21,25 +19,11 @@ from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import command_line
 from emulator.base.terminal import PROSE, escape, indent_more
+from emulator.cli.chat_commands import Speaker, choices, is_for, keys, say
 from emulator.cli.output import shorten
 
 TIMED_OUT = errors.TimedOut.exit_code
 QUIET_S = 0.7  # after this long without another reply, --once counts as answered
-
-
-@dataclass(frozen=True, slots=True)
-class Speaker:
-    """A person in a chat: *root* is the chat page's address, *person* and *chat* are ids on *platform*.
-
-    *mention* must be in a text for the bot; it is empty where the bot reads everything.
-    """
-
-    root: str
-    platform: str
-    person: str
-    name: str
-    chat: str
-    mention: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +45,7 @@ def run_chat(
     once: str | None,
     timeout_s: float,
     chat: str | None = None,
+    topic: str | None = None,
     state: Path | None = None,
 ) -> int:
     """Talk to the agent as *person* (a name or an id) until Ctrl-D; with *once*, send that and print the replies.
@@ -68,6 +53,7 @@ def run_chat(
     Args:
         platform: or an account such as ``telegram.sales``, with the address of the gateway.
         chat: the title or the id of a group; None means the person's direct chat with the bot.
+        topic: the name of a topic in that group; None means all, and to write in none.
         state: the emulator's folder, for the commands in hints.
 
     Returns:
@@ -75,7 +61,7 @@ def run_chat(
     """
     try:
         return asyncio.run(
-            _chat(platform, chat, base_url=base_url, person=person, once=once, timeout_s=timeout_s, state=state)
+            _chat(platform, chat, topic, base_url=base_url, person=person, once=once, timeout_s=timeout_s, state=state)
         )
     except EmulatorError as problem:
         _write(f"error: {indent_more(str(problem), 2)}\n", sys.stderr)
@@ -87,6 +73,7 @@ def run_chat(
 async def _chat(
     platform: str,
     chat: str | None,
+    topic: str | None,
     *,
     base_url: str,
     person: str,
@@ -98,12 +85,12 @@ async def _chat(
     async with aiohttp.ClientSession(timeout=timeout) as session:
         kind, of_account, _ = platform.partition(".")
         root = f"{base_url}/_emulator/accounts/{platform}" if of_account else base_url
-        speaker = await _find_speaker(session, kind, base_url=root, person=person, chat=chat)
+        speaker = await _find_speaker(session, kind, base_url=root, person=person, chat=chat, topic=topic)
         async with _steps(session, speaker) as steps:
             if once is None:
                 last = await _interactive(session, speaker, steps)
             else:
-                await _say(session, speaker, once)
+                await say(session, speaker, once)
                 last = once
             if last is None:
                 return 0
@@ -194,7 +181,7 @@ class ChatScreen:
 
     async def say(self, session: aiohttp.ClientSession, speaker: Speaker, text: str) -> None:
         try:
-            await _say(session, speaker, text)
+            await say(session, speaker, text)
             self.is_waiting, self.last_text = True, text
         except EmulatorError as problem:
             _write(f"  ! {indent_more(str(problem), 2)}\n", sys.stdout)
@@ -253,7 +240,7 @@ def _finish(future: asyncio.Future[None]) -> None:
 
 
 async def _find_speaker(
-    session: aiohttp.ClientSession, platform: str, *, base_url: str, person: str, chat: str | None
+    session: aiohttp.ClientSession, platform: str, *, base_url: str, person: str, chat: str | None, topic: str | None
 ) -> Speaker:
     """Find the chat page (directly or behind the gateway) and *person*'s chat with the bot."""
     if platform not in ("telegram", "discord"):
@@ -267,11 +254,13 @@ async def _find_speaker(
         except (aiohttp.ClientError, OSError):
             raise errors.NotReady(f"nothing answers at {base_url}; start it with `{command_line('run')}`") from None
         if isinstance(state, dict) and platform in state:
-            return _seat(root, platform, state, person, chat)
+            return _seat(root, platform, state, person, chat, topic)
     raise errors.NotReady(f"{base_url} has no chat page: does another program use this port?")
 
 
-def _seat(root: str, platform: str, state: Mapping[str, Any], person: str, chat: str | None) -> Speaker:
+def _seat(
+    root: str, platform: str, state: Mapping[str, Any], person: str, chat: str | None, topic: str | None
+) -> Speaker:
     wanted, people = person.casefold(), state[platform]["people"]
     for each in people:
         if wanted in (each["name"].casefold(), each["username"].casefold(), each["id"]):
@@ -279,85 +268,31 @@ def _seat(root: str, platform: str, state: Mapping[str, Any], person: str, chat:
             place = _place(own, each["name"], chat)
             # In a direct chat, and by a command of Discord, the bot gets everything.
             mention = f"@{state['bot']['username']}" if chat is not None and platform == "telegram" else ""
-            return Speaker(root, platform, each["id"], each["name"], place, mention)
+            thread = None if topic is None else _topic(place, topic)
+            return Speaker(root, platform, each["id"], each["name"], str(place["id"]), mention, thread)
     names = ", ".join(each["name"] for each in people[:10])
     raise errors.DoesNotExist(f"there is no person {person!r} on {platform}; choose one of {names}")
 
 
-def _place(own: Sequence[Mapping[str, Any]], name: str, chat: str | None) -> str:
-    """The id of the chat called *chat* among a person's *own* chats; without *chat*, of the direct chat."""
+def _topic(place: Mapping[str, Any], topic: str) -> int:
+    """The number of the topic called *topic*. Raises DoesNotExist, which lists the topics."""
+    for each in place["topics"]:
+        if topic.casefold() in (each["name"].casefold(), str(each["id"])):
+            return int(each["id"])
+    names = ", ".join(each["name"] for each in place["topics"])
+    raise errors.DoesNotExist(f"there is no topic {topic!r} in {place['title']}; its topics: {names or 'none'}")
+
+
+def _place(own: Sequence[Mapping[str, Any]], name: str, chat: str | None) -> Mapping[str, Any]:
+    """The chat called *chat* among a person's *own* chats; without *chat*, the direct chat."""
     for place in own:
         is_direct = place["kind"] in ("private", "dm")
         if is_direct if chat is None else chat.casefold().lstrip("#") in (place["title"].casefold(), place["id"]):
-            return str(place["id"])
+            return place
     if chat is None:
         raise errors.DoesNotExist(f"{name} has no chat with the bot yet")
     titles = ", ".join(place["title"] for place in own if place["kind"] not in ("private", "dm"))
     raise errors.DoesNotExist(f"{name} is in no chat {chat!r}; chats with {name}: {titles or 'none'}")
-
-
-_PRESS = re.compile(r"/press\s+(?:([1-9][0-9]{0,2})\.)?([1-9][0-9]{0,2})\s*")
-
-
-async def _say(session: aiohttp.ClientSession, speaker: Speaker, text: str) -> None:
-    """Send *text*, or press a button."""
-    body, is_press = {"text": text}, text.split(maxsplit=1)[:1] == ["/press"]
-    if is_press:
-        body = _pressed(await _with_buttons(session, speaker), _PRESS.fullmatch(text))
-    body |= {"person": speaker.person, "chat": speaker.chat}
-    try:
-        async with session.post(
-            f"{speaker.root}/{speaker.platform}/{'press' if is_press else 'say'}", json=body
-        ) as response:
-            if response.status != 201:
-                problem = await response.json()
-                raise EmulatorError(f"the text was not sent: {problem.get('error', response.status)}")
-    except (aiohttp.ClientError, OSError):
-        raise errors.NotReady("the text was not sent: the emulator does not answer") from None
-
-
-async def _with_buttons(session: aiohttp.ClientSession, speaker: Speaker) -> list[Mapping[str, Any]]:
-    """The messages with buttons, the latest first."""
-    try:
-        async with session.get(f"{speaker.root}/{speaker.platform}/chats/{speaker.chat}") as response:
-            messages = (await response.json()).get("messages", [])
-    except (aiohttp.ClientError, OSError):
-        raise errors.NotReady("the text was not sent: the emulator does not answer") from None
-    return [message for message in reversed(messages) if _is_for(message, speaker) and _keys(message)]
-
-
-def _pressed(found: Sequence[Mapping[str, Any]], chosen: re.Match[str] | None) -> dict[str, str]:
-    """The button that *chosen* names, among the messages *found*.
-
-    Raises:
-        EmulatorError: there is no such button; lists the buttons.
-    """
-    if not found:
-        raise errors.DoesNotExist("there is no button to press: no message here has one")
-    there = "\n".join(
-        f"{number}.  {shorten(each['text'])}  {_choices(_keys(each))}" for number, each in enumerate(found, 1)
-    )
-    if chosen is None:
-        ways = "`/press 2` presses the second of the latest message, `/press 2.1` the first of the message before"
-        raise errors.UsageError(f"which button? {ways}:\n{there}")
-    back, number = int(chosen[1] or 1), int(chosen[2])
-    keys = _keys(found[back - 1]) if back <= len(found) else []
-    if number > len(keys):
-        raise errors.DoesNotExist(f"there is no button {back}.{number}. The buttons, the latest first:\n{there}")
-    return {"message": found[back - 1]["id"], "data": keys[number - 1]["callback_data"]}
-
-
-def _keys(message: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The buttons that can be pressed, in reading order."""
-    return [key for row in message.get("keyboard") or () for key in row if key.get("callback_data")]
-
-
-def _choices(keys: Sequence[Mapping[str, str]]) -> str:
-    return "  ".join(f"[{number}] {key['text']}" for number, key in enumerate(keys, 1))
-
-
-def _is_for(message: Mapping[str, Any], speaker: Speaker) -> bool:
-    return message.get("only_for") in (None, speaker.person)
 
 
 @asynccontextmanager
@@ -401,7 +336,8 @@ async def _read(response: aiohttp.ClientResponse, speaker: Speaker, queue: "asyn
 
 
 def _is_here(news: Mapping[str, Any], speaker: Speaker) -> bool:
-    return news.get("platform") == speaker.platform and news.get("chat") == speaker.chat
+    is_in_topic = speaker.thread is None or news.get("thread", speaker.thread) == speaker.thread
+    return news.get("platform") == speaker.platform and news.get("chat") == speaker.chat and is_in_topic
 
 
 def _step(name: str, news: Mapping[str, Any], speaker: Speaker) -> ChatEvent | None:
@@ -410,7 +346,7 @@ def _step(name: str, news: Mapping[str, Any], speaker: Speaker) -> ChatEvent | N
         return ChatEvent("typing")
     if name == "notice" and news.get("person") == speaker.person:
         return ChatEvent("reply", str(news["text"]))
-    if name == "message" and "author" in news and _is_for(news, speaker):
+    if name == "message" and "author" in news and is_for(news, speaker):
         return _message_step(news, speaker)
     if name == "delivery" and news.get("error"):
         if news["state"] == "dropped":
@@ -430,13 +366,20 @@ def _message_step(message: Mapping[str, Any], speaker: Speaker) -> ChatEvent | N
             if message.get("state") == "thinking"
             else ChatEvent("reply", _text_with_buttons(message))
         )
-    return None if author["id"] == speaker.person else ChatEvent("said", f"{author['name']}: {message['text']}")
+    if author["id"] != speaker.person:
+        return ChatEvent("said", f"{author['name']}: {_text_with_buttons(message)}")
+    # A reaction says something too: that the bot has seen the message.
+    chosen = [emoji for emoji, ids in (message.get("reacted") or {}).items() if set(ids) - {speaker.person}]
+    words = f"{' '.join(chosen)} to: {shorten(message['text'])}"
+    return ChatEvent("said", words) if chosen else None
 
 
 def _text_with_buttons(message: Mapping[str, Any]) -> str:
-    """The text, and below it the buttons with their numbers."""
-    keys = _keys(message)
-    return f"{message['text']}\n{_choices(keys)}  (/press 1)" if keys else str(message["text"])
+    """The files, the text, and below it the buttons with their numbers."""
+    found = keys(message)
+    files = [f"[{file['kind']} {file['name']}, {file['size']} bytes]" for file in message.get("files") or ()]
+    lines = [*files, str(message["text"])] if message["text"] or not files else files
+    return "\n".join([*lines, f"{choices(found)}  (/press 1)"] if found else lines)
 
 
 def _write(text: str, stream: TextIO, *, control: str = "") -> None:

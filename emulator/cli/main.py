@@ -134,11 +134,16 @@ def chat(
     place: Annotated[
         str | None, typer.Option("--in", help="The group or channel; without it, the direct chat with the bot.")
     ] = None,
+    topic: Annotated[str | None, typer.Option(help="The topic of the group, by name.")] = None,
     once: Annotated[str | None, typer.Option(help="Send this, print the replies, and end.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for a reply.")] = 30.0,
     state: State = STATE,
 ) -> None:
-    """Talk to your agent in this terminal through a fake platform. `/press 1` presses a button; `/press` lists them."""
+    """Talk to your agent in this terminal through a fake platform.
+
+    `/press 1` presses a button, `/press` lists them; `/file PATH`, `/voice PATH`, `/edit TEXT`, `/delete`, `/react 👍`
+    and `/reply TEXT` do what the apps do.
+    """
     from emulator.cli.chat import run_chat
 
     kind = platform.partition(".")[0]
@@ -151,7 +156,9 @@ def chat(
             os.EX_UNAVAILABLE,
         )
     url = instance["urls"]["gateway"]
-    code = run_chat(platform, base_url=url, person=name, once=once, timeout_s=timeout, chat=place, state=state)
+    code = run_chat(
+        platform, base_url=url, person=name, once=once, timeout_s=timeout, chat=place, topic=topic, state=state
+    )
     raise typer.Exit(code)
 
 
