@@ -6,7 +6,7 @@ It works at ``/chat`` and, behind the gateway, at ``/_emulator/chat``: the page 
 import asyncio
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,10 @@ class ChatPage:
         bus: EventBus,
         page_data: PageData,
         actions: PageActions,
+        accounts: Callable[[], Sequence[str]],
     ) -> None:
         self._store, self._bus, self._page_data, self._actions = store, bus, page_data, actions
+        self._further = accounts
 
     def routes(self) -> list[web.AbstractRouteDef]:
         routes: list[web.AbstractRouteDef] = []
@@ -50,6 +52,7 @@ class ChatPage:
                 web.get(base, self._page),
                 web.get(base + "/", self._page),
                 web.get(base + "/state", self._state),
+                web.get(base + "/accounts", self._accounts),
                 web.get(base + "/events", self._events),
                 web.get(either + "/chats/{chat}", self._transcript),
                 web.get(base + "/files/{file}", self._file),
@@ -73,6 +76,10 @@ class ChatPage:
 
     async def _state(self, request: web.Request) -> web.Response:
         return web.json_response(self._page_data.state())
+
+    async def _accounts(self, request: web.Request) -> web.Response:
+        """The names of the further accounts; each has a chat page of its own."""
+        return web.json_response({"accounts": list(self._further())})
 
     async def _transcript(self, request: web.Request) -> web.Response:
         """A conversation; ``?before=`` asks for the messages before that number (``seq``)."""

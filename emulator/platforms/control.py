@@ -168,8 +168,7 @@ class ControlApi:
         chat = self._chat(request)
         if chat.platform == "telegram":
             return web.json_response(self._telegram_people.block(chat.id, is_blocked=is_blocked))
-        self._store.set_facts(chat, blocked=is_blocked)
-        self._bus.publish("chat", {"platform": "discord", "chat": chat.id})
+        self._discord_people.block(chat.id, is_blocked=is_blocked)
         return web.json_response({"chat": chat.id, "blocked": is_blocked})
 
     async def _say(self, request: web.Request) -> web.Response:

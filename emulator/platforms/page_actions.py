@@ -10,7 +10,7 @@ from aiohttp import web
 
 from emulator.platforms import page_files
 from emulator.platforms.config import Clock
-from emulator.platforms.control import EITHER, optional, platform_of, read_json, text
+from emulator.platforms.control import EITHER, find_chat, optional, platform_of, read_json, text
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.page_actions import DiscordActions
 from emulator.platforms.discord.people import DiscordPeople
@@ -47,6 +47,7 @@ class PageActions:
             web.post(either + "/people", self._add_person),
             web.post(either + "/chats", self._create_chat),
             web.post(either + "/members", self._join),
+            web.post(either + "/block", self._block),
             web.post(either + "/edit", self._edit),
             web.post(either + "/delete", self._delete),
             web.post(either + "/react", self._react),
@@ -137,6 +138,17 @@ class PageActions:
             return web.json_response({"chat": self._discord_people.create_channel(title, members).id}, status=201)
         done = self._telegram_people.create_group(title, members, is_super=body.get("super") is True)
         return web.json_response(done, status=201)
+
+    async def _block(self, request: web.Request) -> web.Response:
+        """A person blocks the bot, or a group removes it; ``blocked: false`` takes it back."""
+        body = await read_json(request)
+        chat, is_blocked = (
+            find_chat(self._store, platform_of(request), text(body, "chat")),
+            body.get("blocked") is not False,
+        )
+        people = self._telegram_people if chat.platform == "telegram" else self._discord_people
+        people.block(chat.id, is_blocked=is_blocked)
+        return web.json_response({"chat": chat.id, "blocked": is_blocked}, status=201)
 
     async def _join(self, request: web.Request) -> web.Response:
         body = await read_json(request)

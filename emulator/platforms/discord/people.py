@@ -131,6 +131,14 @@ class DiscordPeople:
         self._bus.publish("chat", {"platform": "discord", "chat": chat.id})
         return chat
 
+    def block(self, channel_id: str, *, is_blocked: bool) -> None:
+        """The person blocks the app, or the server takes it out of a channel; or that is undone."""
+        chat = self._store.chat("discord", channel_id)
+        if chat is None:
+            raise ActionRefused(f"there is no channel {channel_id}")
+        self._store.set_facts(chat, blocked=is_blocked)
+        self._bus.publish("chat", {"platform": "discord", "chat": chat.id})
+
     def join(self, channel_id: str, person_id: str) -> None:
         """*person_id* joins a channel of the server."""
         chat, person = self._store.chat("discord", channel_id), self.find_person(person_id)

@@ -36,7 +36,7 @@ $(".log").addEventListener("scroll", () => {
 }, {passive: true});
 document.addEventListener("keydown", (event) => {
   if (!event.altKey) return;
-  if (event.key === "1" || event.key === "2") { event.preventDefault(); goTo(event.key === "1" ? "telegram" : "discord"); }
+  if ((event.key === "1" || event.key === "2") && !ofAccount) { event.preventDefault(); goTo(event.key === "1" ? "telegram" : "discord"); }
   if (event.key === "ArrowUp" || event.key === "ArrowDown") {
     event.preventDefault();
     const own = chatsOf(person), at = own.findIndex((c) => c.id === chat);
@@ -50,10 +50,13 @@ $("#theme").addEventListener("click", () => {
   localStorage.setItem("postroom-theme", document.documentElement.dataset.theme);
 });
 
-const wantedChat = boot.transcript && chatOf(boot.transcript.chat.id);
+const wantedChat = boot.transcript?.platform === platform && chatOf(boot.transcript.chat.id);
 const wantedPerson = personOf(asked.get("person"));
-chat = wantedChat ? wantedChat.id : here().chats[0].id;
+const first = wantedPerson && chatsOf(wantedPerson.id).find(isMine);
+chat = wantedChat && (asked.get("chat") || !first) ? wantedChat.id : (first ?? here().chats[0]).id;
 const members = chatOf(chat).members;
 person = wantedPerson && members.includes(wantedPerson.id) ? wantedPerson.id : members[0];
-if (wantedChat) show(boot.transcript); else open(chat);
+if (wantedChat?.id === chat) show(boot.transcript); else open(chat);
 listen();
+drawBots();
+addEventListener("focus", drawBots);

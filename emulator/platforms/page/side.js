@@ -54,6 +54,10 @@ function drawHead() {
   $(".head .face").replaceWith(face(isMine(c) ? botOf(c).name : c.title, isMine(c) ? "bot" : c.id, true));
   $(".head h2").textContent = titleOf(c);
   $(".head p").textContent = `${platformName()} ${KINDS[c.kind] || c.kind} · you are ${me.name}` + (c.blocked ? " · the bot is blocked" : "");
+  const block = $("#block");
+  block.hidden = c.kind === "thread";
+  block.textContent = isMine(c) ? (c.blocked ? "Unblock" : "Block") : c.blocked ? "Add bot" : "Remove bot";
+  block.setAttribute("aria-label", isMine(c) ? `${c.blocked ? "Unblock" : "Block"} the bot` : c.blocked ? "Add the bot again" : "Remove the bot from this chat");
   drawTopics(c);
   drawComposer(c);
 }
@@ -64,4 +68,23 @@ function drawTopics(c) {
   const chip = (id, name, isClosed) => el("button", {type: "button", "aria-pressed": String(topic === id), onclick: () => { topic = id; drawn.clear(); draw(); box.focus(); }}, name, isClosed ? el("span", {class: "closed"}, " closed") : null);
   $(".topics").replaceChildren(...(c.topics.length ? [chip(null, "All"), chip(0, "General"), ...c.topics.map((t) => chip(t.id, t.name, t.is_closed))] : []),
     el("button", {type: "button", class: "add", onclick: newTopic}, "New topic"));
+}
+$("#block").addEventListener("click", () => post("block", {chat, blocked: !chatOf(chat).blocked}));
+
+// Several bots: each further account has a page of its own, beside this one.
+const [, root, account] = base.match(/^(.*?)(?:\/accounts\/([^/]+))?\/chat$/) ?? [, "", undefined];
+const ofAccount = account?.split(".")[0];
+async function drawBots() {
+  const answer = await fetch(`${root}/chat/accounts`).catch(() => null);
+  const found = answer?.ok ? (await answer.json()).accounts : [];
+  $(".bots").hidden = !found.length;
+  $("#bot").replaceChildren(el("option", {value: ""}, "the first bots"), ...found.map((name) => el("option", {value: name, selected: name === account}, name)));
+}
+$("#bot").addEventListener("change", (event) => {
+  const name = event.target.value, who = `person=${encodeURIComponent(person)}`;
+  location.assign(name ? `${root}/accounts/${name}/chat?platform=${name.split(".")[0]}&${who}` : `${root}/chat?platform=${platform}&${who}`);
+});
+if (ofAccount) {
+  platform = ofAccount;
+  $(".tabs").hidden = true;
 }

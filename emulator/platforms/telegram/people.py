@@ -194,13 +194,13 @@ class TelegramPeople:
 
     def _push_membership(self, chat: FakeChat, was: str, now: str) -> int | None:
         """Push the update about the bot's new status in *chat*."""
-        me, until = self._objects.me, {"until_date": 0} if now == "kicked" else {}
+        me = self._objects.me
         change = {
             "chat": self._objects.chat(chat),
             "from": self._objects.person(self._person(chat.members[0])),
             "date": self._clock.now_ms() // 1000,
-            "old_chat_member": {"user": me, "status": was},
-            "new_chat_member": {"user": me, "status": now, **until},
+            "old_chat_member": _membership(me, was),
+            "new_chat_member": _membership(me, now),
         }
         return self._updates.push("my_chat_member", change, chat=chat.id, person=chat.members[0])
 
@@ -317,6 +317,10 @@ class TelegramPeople:
 
 def _object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _membership(user: Mapping[str, Any], status: str) -> dict[str, Any]:
+    return {"user": user, "status": status, **({"until_date": 0} if status == "kicked" else {})}
 
 
 def _check(text: str, *, is_caption: bool) -> None:

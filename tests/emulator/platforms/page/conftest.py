@@ -15,12 +15,12 @@ def chromium(tmp_path_factory):
 def browse(play, chromium):
     """Run ``scenario(world, tab)`` with the chat page open; fails if the browser's console tells of a problem."""
 
-    def run(scenario, *, query="", before=None, width=1280, height=800, **options):
+    def run(scenario, *, query="", before=None, base="/_emulator/chat", width=1280, height=800, **options):
         async def main(world):
             await world.platforms.register()
             if before is not None:
                 await before(world)
-            url = f"{world.platforms.url}/_emulator/chat{query}"
+            url = f"{world.platforms.url}{base}{query}"
             tab = await Tab.open(world.session, chromium, url, width=width, height=height)
             try:
                 await scenario(world, tab)

@@ -242,6 +242,39 @@ def test_the_bots_commands_are_offered(browse):
     browse(scenario, before=before)
 
 
+def test_a_person_blocks_the_bot_and_its_calls_are_refused(browse):
+    async def scenario(world, tab):
+        await say(tab, "hello")
+        await tab.click("#block")
+        await tab.until("document.querySelector('.head p').innerText.includes('the bot is blocked')")
+        await world.bot("sendMessage", chat_id=int(ANA), text="are you there?")
+        await tab.until("document.querySelector('.refused')?.innerText.includes('bot was blocked by the user')")
+        await tab.click("#block")
+        await tab.until("document.querySelector('#block').innerText === 'Block'")
+        assert (await world.bot("sendMessage", chat_id=int(ANA), text="are you there?"))["ok"]
+
+    browse(scenario)
+
+
+def test_each_bot_has_its_own_page(browse):
+    async def before(world):
+        path = f"{world.platforms.url}/control/accounts/telegram.sales"
+        async with world.session.put(path) as response:
+            assert response.status == 201, await response.text()
+
+    async def scenario(world, tab):
+        assert await tab.until("!document.querySelector('.bots').hidden && document.querySelector('#bot').length") == 2
+        await say(tab, "to the first")
+        await tab.run("document.querySelector('#bot').value = 'telegram.sales'")
+        await tab.run("document.querySelector('#bot').dispatchEvent(new Event('change'))")
+        await tab.until("location.pathname.endsWith('/accounts/telegram.sales/chat') && document.body.dataset.live")
+        await tab.until("document.querySelector('.head h2').innerText === 'Sales'")
+        await say(tab, "to sales")
+        assert await tab.until(f"{ROWS}.length") == 1
+
+    browse(scenario, before=before, base="/chat")
+
+
 # -- Discord ----------------------------------------------------------------------------------------------------------
 
 ON_DISCORD = f"?platform=discord&chat={CHANNEL}&person={DISCORD_ANA}"
