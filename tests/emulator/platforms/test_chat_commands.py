@@ -88,12 +88,14 @@ def test_a_topic_is_chosen_by_its_name_and_shows_its_own_messages(play, capsys, 
 
 def test_a_file_on_discord_is_an_option_of_ask_where_the_app_has_one(play, tmp_path):
     (tmp_path / "a.csv").write_text("one, two")
-    options = [{"name": "prompt", "type": 3, "required": True}, {"name": "file", "type": 11}]
+    names = (("prompt", 3, True), ("file", 11, False))
+    options = [{"name": name, "type": kind, "description": name, "required": must} for name, kind, must in names]
+    ask = {"name": "ask", "type": 1, "description": "Ask", "options": options}
 
     async def scenario(world):
         await world.platforms.register()
         app = world.env["DISCORD_APPLICATION_ID"]
-        await world.as_bot("PUT", f"/applications/{app}/commands", [{"name": "ask", "type": 1, "options": options}])
+        assert (await world.as_bot("PUT", f"/applications/{app}/commands", [ask]))[0] == 200
         await terminal(world, f"/file {tmp_path}/a.csv sum it up", "discord")
         data = (await world.endpoint.wait(1))[0].body["data"]
         assert data["options"][0]["value"] == "sum it up"
