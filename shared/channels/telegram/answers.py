@@ -50,7 +50,7 @@ def classify(status: int, payload: dict[str, Any]) -> CallResult:
     reason = f"Telegram {status}: {sanitize.name(description)[:200] or 'no description'}"
     if 200 <= status < 300:
         return _sent(payload)
-    if "message is not modified" in said:
+    if "message is not modified" in said or "message_not_modified" in said:
         return CallResult("sent")
     match status:
         case 429:

@@ -3,6 +3,7 @@
 Source: https://core.telegram.org/bots/api (10.3): #message, #getfile (what can be downloaded).
 """
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import msgspec
 
 from shared.channels import sanitize
 from shared.channels.telegram import rich_messages
+from shared.core import content
 
 DOWNLOAD_BYTES = 20 * 1024 * 1024  # the limit of getFile
 
@@ -145,3 +147,13 @@ def words(raw: dict[str, Any]) -> str:
         case {"rich_message": {"blocks": [*blocks]}}:
             return "\n".join(rich_messages.lines(blocks))
     return ""
+
+
+def shown(raw: Any) -> str:
+    """What a quoted message without a text shows, in words: its poll's question, or its files by kind and name."""
+    if not isinstance(raw, dict):
+        return ""
+    with contextlib.suppress(msgspec.ValidationError):
+        if said := sanitize.text(words(raw)):
+            return said
+    return content.files_in_words([each for each in attachments(raw) if each["kind"] != "unsupported"])

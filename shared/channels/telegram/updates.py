@@ -14,7 +14,7 @@ import msgspec
 from shared.channels import sanitize
 from shared.channels.base import Event, ForwardedFrom, Kind
 from shared.channels.telegram import rich_messages
-from shared.channels.telegram.attachments import attachments, words
+from shared.channels.telegram.attachments import attachments, shown, words
 from shared.channels.telegram.objects import (
     CallbackQuery,
     ChatMemberUpdated,
@@ -117,7 +117,7 @@ class UpdateParser:
         text = message.text or message.caption
         mention = self._leading_mention(message, text)
         command, args = self._command(message, text, mention)
-        reply_to = self._reply_to(message)
+        reply_to = self._reply_to(message, raw)
         is_called = command is not None or _is_answer_to_bot(reply_to) or self._mentions_bot(message, text, raw)
         return replace(
             event,
@@ -182,11 +182,13 @@ class UpdateParser:
                 return number == self._bot_id
         return False
 
-    def _reply_to(self, message: TelegramMessage) -> QuotedMessage | None:
-        """The message that this one replies to, with its text or the part of it that the sender selected."""
+    def _reply_to(self, message: TelegramMessage, raw: dict[str, Any]) -> QuotedMessage | None:
+        """The message that this one replies to: the part that the sender selected, its text, or what it shows."""
         quoted = self._reply_elsewhere(message) or self._reply_here(message)
         if quoted is not None and message.quote is not None:
             quoted["text"] = sanitize.text(message.quote.text)
+        elif quoted is not None and not quoted["text"]:
+            quoted["text"] = shown(raw.get("external_reply" if quoted.get("external") else "reply_to_message"))
         return quoted
 
     def _reply_elsewhere(self, message: TelegramMessage) -> QuotedMessage | None:

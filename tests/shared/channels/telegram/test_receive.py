@@ -347,6 +347,18 @@ QUOTED = {
         {"external_reply": {"origin": BY_ANA, "message_id": 8}, "quote": QUOTE},
         {"message_id": "8", "text": "Friday", "sender_id": "7", "external": True},
     ),
+    "a photo": (
+        {"reply_to_message": {**HERE, "text": "", "photo": [{"file_id": "p"}]}},
+        {"message_id": "3", "text": "(photo)", "sender_id": "7"},
+    ),
+    "files of another chat": (
+        {"external_reply": {"origin": BY_ANA, "chat": GROUP, "document": {"file_id": "d", "file_name": "plan.pdf"}}},
+        {"text": "(document plan.pdf)", "sender_id": "7", "external": True},
+    ),
+    "a poll": (
+        {"reply_to_message": {**HERE, "text": "", "poll": {"question": "Ship?", "options": [{"text": "Yes"}]}}},
+        {"message_id": "3", "text": "Ship?", "sender_id": "7"},
+    ),
     "a hidden person in another chat": (
         {"external_reply": {"origin": HIDDEN}},
         {"text": "", "sender_id": None, "external": True},
