@@ -389,7 +389,8 @@ class Channel(Protocol):
         Pure: the same text and files always give the same parts; the bytes of the files are not read. Files go out
         in their order: as albums where the platform has them, else singly. A text that a caption holds is the caption
         of the first of them; a longer one goes out before them. A text without visible content gives no part of its
-        own. The caller has left out files that are larger than ``Traits.files`` says.
+        own. What can't be sent is taken out of the parts afterwards: ``send`` may get fewer files than *render* put
+        together, and a part whose files are all gone as its text alone.
         """
 
     async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> Sent:
@@ -427,7 +428,7 @@ class Channel(Protocol):
 
         Raises:
             RateLimited, NotSent, TokenRefused, PermanentError: as for ``send``.
-            RetryableError: another attempt may succeed; an unknown outcome is one too, as a repetition does no harm.
+            RetryableError: another attempt may succeed. An ``OutcomeUnknown`` says ``is_repeatable``.
         """
 
     async def end_wait(self, to: Outgoing, client: Client, *, now_ms: int) -> None:
@@ -440,6 +441,8 @@ class Channel(Protocol):
 
     async def typing(self, to: Outgoing, client: Client) -> None:
         """Show in the chat and thread of *to* that the agent works, for some seconds. Nobody waits for it.
+
+        Nothing is called where the platform shows it by itself.
 
         Raises:
             PostroomError: the caller leaves it at that.
