@@ -16,7 +16,7 @@ PREVIEW = 80
 # What people can do on the page besides writing and pressing buttons.
 CAN: dict[Platform, tuple[str, ...]] = {
     "telegram": ("files", "reply", "edit", "delete", "react", "topics"),
-    "discord": ("files", "reply", "edit", "delete", "react", "menus"),
+    "discord": ("files", "reply", "edit", "delete", "react", "menus", "threads"),
 }
 PIECE = 150  # messages that the page gets at once
 

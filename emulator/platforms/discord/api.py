@@ -41,9 +41,10 @@ class FakeDiscord:
         self.messages = DiscordMessages(clock, store, bus, app, self.snowflakes, self.objects, guild, self.sessions)
         places = DiscordPlaces(store)
         self.application = ApplicationRoutes(store, app, self.objects, guild, self.gateway, self.snowflakes)
+        self.threads = DiscordThreads(clock, store, bus, self.snowflakes, self.objects, places, self.sessions)
         self._parts = (
             ChannelRoutes(clock, store, bus, app, self.objects, self.messages, places),
-            DiscordThreads(clock, store, bus, self.snowflakes, self.objects, places, self.sessions),
+            self.threads,
             self.application,
         )
 

@@ -34,6 +34,7 @@ class DiscordActions:
             web.post(base + "/menu", self._menu),
             web.post(base + "/select", self._select),
             web.post(base + "/submit", self._submit),
+            web.post(base + "/threads", self._open_thread),
         ]
 
     def say(self, body: dict[str, Any]) -> web.Response:
@@ -88,6 +89,12 @@ class DiscordActions:
         given = _object(body.get("values"))
         done = self._uses.submit(text(body, "person"), text(body, "interaction"), given, shown=body["files"])
         return self._delivery(done)
+
+    async def _open_thread(self, request: web.Request) -> web.Response:
+        body = await read_json(request)
+        place = (text(body, "person"), text(body, "chat"), text(body, "name"))
+        thread = self._people.open_thread(*place, message_id=optional(body, "message"))
+        return web.json_response({"chat": thread.id}, status=201)
 
     def _delivery(self, interaction: InteractionRow) -> web.Response:
         return web.json_response(self._interactions.rows.delivery(interaction), status=201)

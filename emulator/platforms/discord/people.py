@@ -15,6 +15,7 @@ from emulator.platforms.initial_people import CHANNEL_ID, GUILD_ID
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 
 MAX_PROMPT = 6000
+MAX_THREAD_NAME = 100
 
 
 class DiscordPeople:
@@ -130,6 +131,20 @@ class DiscordPeople:
         self._store.add_chat(chat)
         self._bus.publish("chat", {"platform": "discord", "chat": chat.id})
         return chat
+
+    def open_thread(self, person_id: str, channel_id: str, name: str, *, message_id: str | None = None) -> FakeChat:
+        """*person_id* opens a thread of a server channel, from a message if one is given."""
+        person = self.find_person(person_id)
+        chat = self.find_channel(person, channel_id)
+        if chat.kind != "channel":
+            raise ActionRefused("only a channel of the server has threads")
+        if not 1 <= len(name.strip()) <= MAX_THREAD_NAME:
+            raise ActionRefused(f"the name of a thread has 1 to {MAX_THREAD_NAME} characters")
+        if message_id is not None and self._store.message(chat, message_id) is None:
+            raise ActionRefused(f"there is no message {message_id} in channel {channel_id}")
+        if message_id is not None and self._store.chat("discord", message_id) is not None:
+            raise ActionRefused("this message has a thread already")
+        return self._discord.threads.open(chat, name.strip(), owner=person.id, message_id=message_id)
 
     def block(self, channel_id: str, *, is_blocked: bool) -> None:
         """The person blocks the app, or the server takes it out of a channel; or that is undone."""

@@ -50,6 +50,15 @@ function newTopic() {
     return true;
   });
 }
+function newThread(message) {
+  ask("A new thread", "Create", [{name: "name", label: "Name", maxlength: 100}], async (given) => {
+    const made = await post("threads", {chat, person, name: given.get("name"), message: message?.id ?? null});
+    if (!made) return false;
+    await refresh();
+    open(made.chat);
+    return true;
+  });
+}
 
 // Discord: selects below messages, and the fields of a form
 const optionsOf = (b) => ({

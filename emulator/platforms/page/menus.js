@@ -6,6 +6,7 @@ function actionsFor(message) {
   const c = chatOf(chat), own = isOwn(message), actions = [];
   if (can("reply") && !message.is_ephemeral) actions.push(["Reply", () => aim("reply", message)]);
   if (can("edit") && own && !message.command) actions.push(["Edit", () => aim("edit", message)]);
+  if (can("threads") && c.kind === "channel" && !message.is_ephemeral && !chatOf(message.id)) actions.push(["Start a thread", () => newThread(message)]);
   if (message.text) actions.push(["Copy text", () => navigator.clipboard?.writeText(message.text)]);
   if (!message.only_for && can("menus")) for (const command of commands.filter((one) => one.type === 3)) actions.push([`Apps: ${command.name}`, () => post("menu", {chat, message: message.id, person, command: command.name})]);
   if (can("menus") && !message.author.is_bot) for (const command of commands.filter((one) => one.type === 2)) actions.push([`Apps: ${command.name} (${message.author.name})`, () => post("menu", {chat, target: message.author.id, person, command: command.name})]);

@@ -62,12 +62,21 @@ function drawHead() {
   drawComposer(c);
 }
 function drawTopics(c) {
-  const canHave = platform === "telegram" && c.kind === "supergroup";
+  const isChannel = can("threads") && (c.kind === "channel" || c.kind === "thread");
+  const canHave = isChannel || (platform === "telegram" && c.kind === "supergroup");
   $(".topics").hidden = !canHave;
+  if (isChannel) { drawThreads(c.kind === "thread" ? chatOf(c.parent) ?? c : c); return; }
   if (!canHave) return;
   const chip = (id, name, isClosed) => el("button", {type: "button", "aria-pressed": String(topic === id), onclick: () => { topic = id; drawn.clear(); draw(); box.focus(); }}, name, isClosed ? el("span", {class: "closed"}, " closed") : null);
   $(".topics").replaceChildren(...(c.topics.length ? [chip(null, "All"), chip(0, "General"), ...c.topics.map((t) => chip(t.id, t.name, t.is_closed))] : []),
     el("button", {type: "button", class: "add", onclick: newTopic}, "New topic"));
+}
+/** Discord: a channel and its threads, each a conversation of its own. */
+function drawThreads(channel) {
+  const chip = (c, name) => el("button", {type: "button", "aria-pressed": String(c.id === chat), onclick: () => open(c.id)}, name);
+  const threads = chatsOf(person).filter((c) => c.parent === channel.id);
+  $(".topics").replaceChildren(...(threads.length ? [chip(channel, titleOf(channel)), ...threads.map((c) => chip(c, c.title))] : []),
+    el("button", {type: "button", class: "add", onclick: () => newThread(null), disabled: chatOf(chat).kind === "thread"}, "New thread"));
 }
 $("#block").addEventListener("click", () => post("block", {chat, blocked: !chatOf(chat).blocked}));
 

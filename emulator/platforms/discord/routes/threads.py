@@ -65,7 +65,14 @@ class DiscordThreads:
             raise invalid("type", "BASE_TYPE_CHOICES", f"Value must be one of {{{PUBLIC}, {PRIVATE}}}.")
         return ApiResult(201, self._objects.channel(self._add(chat, str(self._snowflakes.next()), body, kind)))
 
-    def _add(self, chat: FakeChat, thread_id: str, body: Mapping[str, Any], kind: int) -> FakeChat:
+    def open(self, chat: FakeChat, name: str, *, owner: str, message_id: str | None) -> FakeChat:
+        """The person *owner* opens a public thread called *name*, of a message if one is given."""
+        thread_id = message_id or str(self._snowflakes.next())
+        return self._add(chat, thread_id, {"name": name}, PUBLIC, owner=owner)
+
+    def _add(
+        self, chat: FakeChat, thread_id: str, body: Mapping[str, Any], kind: int, *, owner: str | None = None
+    ) -> FakeChat:
         name, duration = str(body.get("name") or ""), body.get("auto_archive_duration") or DURATIONS[1]
         if not 1 <= len(name) <= 100:
             raise invalid("name", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
@@ -77,6 +84,7 @@ class DiscordThreads:
             "type": kind,
             "auto_archive": duration,
             "created_ms": self._clock.now_ms(),
+            **({"owner": owner} if owner is not None else {}),
         }
         thread = FakeChat("discord", thread_id, "thread", name, chat.members, facts)
         self._store.add_chat(thread)

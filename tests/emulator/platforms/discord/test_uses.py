@@ -219,3 +219,22 @@ def test_people_edit_and_delete_only_their_own_plain_messages(play):
         assert "can't be edited" in (await act(world, "edit", {"message": asked, "text": "x"}, 400))["error"]
 
     using(play, scenario)
+
+
+def test_a_thread_is_opened_from_a_message_and_written_in(play):
+    async def scenario(world):
+        said = (await act(world, "say", {"text": "soup", "plain": True}))["message"]
+        made = await act(world, "threads", {"name": "Soup", "message": said})
+        assert made["chat"] == said
+        await act(world, "say", {"chat": made["chat"], "text": "with beans?"})
+        got = (await world.endpoint.wait(1))[0].body
+        assert (got["channel"]["type"], got["channel"]["parent_id"], got["channel"]["owner_id"]) == (11, CHANNEL, ANA)
+        for body, why in (
+            ({"name": "Soup", "message": said}, "a thread already"),
+            ({"name": " "}, "1 to 100"),
+            ({"name": "x", "message": "7"}, "there is no message 7"),
+            ({"name": "x", "chat": made["chat"]}, "only a channel"),
+        ):
+            assert why in (await act(world, "threads", body, status=400))["error"]
+
+    using(play, scenario)

@@ -355,6 +355,31 @@ def test_a_command_is_chosen_by_typing_a_slash(browse):
     browse(scenario, before=register_commands, query=ON_DISCORD)
 
 
+def test_a_thread_has_a_conversation_of_its_own(browse):
+    async def before(world):
+        world.endpoint.discord = lambda got: web.json_response({"type": 4, "data": {"content": "Which?"}})
+
+    async def scenario(world, tab):
+        await tab.type("soup?")
+        await tab.press("Enter")
+        await tab.until(f"{BODIES}.at(-1) === 'Which?'")
+        await act(tab, "Start a thread")
+        await tab.type("Soup")
+        await tab.press("Enter")
+        await tab.until(
+            "document.querySelector('.head h2').innerText === 'Soup' && document.activeElement.id === 'text'"
+        )
+        await tab.type("the red one")
+        await tab.press("Enter")
+        await tab.until(f"{BODIES}.at(-1) === 'Which?' && {ROWS}.length === 2")
+        assert world.endpoint.got[-1].body["channel"]["name"] == "Soup"
+        await tab.click(".topics button")
+        await tab.until("document.querySelector('.head h2').innerText === '# general'")
+        await tab.until(f"{BODIES}.join() === '/ask soup?,Which?'")
+
+    browse(scenario, before=before, query=ON_DISCORD)
+
+
 # -- live, long and small ---------------------------------------------------------------------------------------------
 
 
