@@ -34,13 +34,12 @@ from shared.channels.base import (
     WebhookRequest,
 )
 from shared.channels.manifest import Manifest, ManifestSetting
-from shared.channels.multipart import Form
-from shared.channels.platform_api import ApiAnswer, CallResult
-from shared.channels.telegram import fetching, limits, reactions, rendering, webhooks
-from shared.channels.telegram.answers import classify
+from shared.channels.platform_api import CallResult
+from shared.channels.telegram import fetching, reactions, rendering, webhooks
 from shared.channels.telegram.api_calls import BotApiCall, Shape, call_of, number, simpler, topic
+from shared.channels.telegram.bot_api import BotApi
 from shared.channels.telegram.updates import UpdateParser
-from shared.core import content, redaction
+from shared.core import content
 from shared.core.errors import (
     NotPossible,
     OutcomeUnknown,
@@ -129,10 +128,7 @@ class TelegramChannel:
         self.name = name
         self._secret = settings.webhook_secret.get_secret_value().encode()
         self._parser = UpdateParser(int(settings.bot_token.get_secret_value().partition(":")[0]), settings.bot_username)
-        token = settings.bot_token.get_secret_value()
-        redaction.register(token.partition(":")[2])  # the part that is secret, however a URL shows the colon
-        self._base = f"{settings.api_base.rstrip('/')}/bot{token}"
-        self._file_base = f"{settings.api_base.rstrip('/')}/file/bot{token}"
+        self.api = BotApi(name, settings.api_base, settings.bot_token.get_secret_value())
         self.webhook_url = settings.webhook_url
         self.bot_username = settings.bot_username.removeprefix("@")
         self._api_base = settings.api_base
@@ -177,7 +173,7 @@ class TelegramChannel:
 
     async def _try(self, call: BotApiCall, client: Client) -> CallResult:
         try:
-            result = await self._call(call.method, call.body, client, call.files)
+            result = await self.api.call(call.method, call.body, client, call.files)
         except OutcomeUnknown as error:
             result = CallResult("unknown", str(error))
         return replace(result, is_repeatable=call.edits is not None)  # the same edit again makes no second message
@@ -195,7 +191,7 @@ class TelegramChannel:
         if is_alert:
             body |= {"text": part.text, "show_alert": True}
         try:
-            platform_api.expect_success(await self._call("answerCallbackQuery", body, client))
+            platform_api.expect_success(await self.api.call("answerCallbackQuery", body, client))
         except PostroomError:
             if is_secret:
                 raise
@@ -214,7 +210,7 @@ class TelegramChannel:
         wanted = None if emoji is None else reactions.nearest(emoji)
         result = await self._react(wanted, message_id, to, client)
         if wanted is not None and "reaction_invalid" in result.reason.lower():
-            allowed = reactions.allowed_in(await self.ask("getChat", {"chat_id": number(to.platform_id)}, client))
+            allowed = reactions.allowed_in(await self.api.ask("getChat", {"chat_id": number(to.platform_id)}, client))
             result = await self._react(reactions.nearest(wanted, allowed), message_id, to, client)
         platform_api.expect_success(result)
 
@@ -222,7 +218,7 @@ class TelegramChannel:
         shown = [] if emoji is None else [reactions.as_type(emoji)]
         body = {"chat_id": number(to.platform_id), "message_id": number(message_id), "reaction": shown}
         try:
-            result = await self._call("setMessageReaction", body, client)
+            result = await self.api.call("setMessageReaction", body, client)
         except OutcomeUnknown as error:
             result = CallResult("unknown", str(error))
         outcome = "permanent" if result.outcome == "give_way" else result.outcome
@@ -237,7 +233,7 @@ class TelegramChannel:
         if (to.thread_id or "").startswith("dm:") or content.receiver(to.context) is not None:
             raise NotPossible("Telegram can't show there that an agent works")
         body = {"chat_id": number(to.platform_id), **topic(to.thread_id), "action": "typing"}
-        platform_api.expect_success(await self._call("sendChatAction", body, client))
+        platform_api.expect_success(await self.api.call("sendChatAction", body, client))
 
     async def draft(self, text: str, draft_id: int, to: Outgoing, client: Client) -> None:
         """The preview vanishes after 30 seconds without another. See ``Channel.draft``. Source: #sendmessagedraft."""
@@ -247,25 +243,25 @@ class TelegramChannel:
         body |= topic(to.thread_id)
         part = rendering.draft_of(text) or Part("")
         marked_up = {"text": part.html, "parse_mode": "HTML"} if part.html else {"text": part.text}
-        result = await self._call("sendMessageDraft", body | marked_up, client)
+        result = await self.api.call("sendMessageDraft", body | marked_up, client)
         if result.step == "plain":
-            result = await self._call("sendMessageDraft", body | {"text": part.text}, client)
+            result = await self.api.call("sendMessageDraft", body | {"text": part.text}, client)
         platform_api.expect_success(result)
 
     async def fetch(self, attachment: Mapping[str, Any], client: Client, *, limit_bytes: int) -> bytes:
         """See ``Channel.fetch``. The address holds the token, so no error shows it. Source: #getfile."""
         limit_bytes = min(limit_bytes, fetching.DOWNLOAD_BYTES)
         file_id = fetching.id_of(attachment, limit_bytes)
-        found = fetching.file_of(await self._answer("getFile", {"file_id": file_id}, client), limit_bytes)
-        url = f"{self._file_base}/{found.path}"
-        origin = downloads.origin_of(self._file_base) or ""
+        found = fetching.file_of(await self.api.answer("getFile", {"file_id": file_id}, client), limit_bytes)
+        url = f"{self.api.files}/{found.path}"
+        origin = downloads.origin_of(self.api.files) or ""
         return await downloads.download(
             client, "Telegram", url, origins={origin}, limit_bytes=limit_bytes, promised_bytes=found.size
         )
 
     async def registration(self, client: Client) -> Registration:
         """What ``getWebhookInfo`` says. See ``Channel.registration``."""
-        return webhooks.registration_of(await self.ask("getWebhookInfo", {}, client), self.webhook_url)
+        return webhooks.registration_of(await self.api.ask("getWebhookInfo", {}, client), self.webhook_url)
 
     async def open_direct(self, sender_id: str, client: Client) -> str:
         """The id of a private chat is the person's id. See ``Channel.open_direct``."""
@@ -273,53 +269,29 @@ class TelegramChannel:
 
     async def check_token(self, client: Client) -> None:
         """See ``Channel.check_token``. Source: #getme."""
-        await self.ask("getMe", {}, client)
+        await self.api.ask("getMe", {}, client)
 
     async def take_bot(self, bot_id: str, account: str, client: Client, *, secret: str) -> Mapping[str, str]:
         """See ``BotManager.take_bot``. The webhook of the new bot is beside our own.
 
         Source: #getmanagedbottoken.
         """
-        token = str(await self.ask("getManagedBotToken", {"user_id": int(bot_id)}, client))
-        own = await self.ask("getWebhookInfo", {}, client)
+        token = str(await self.api.ask("getManagedBotToken", {"user_id": int(bot_id)}, client))
+        own = await self.api.ask("getWebhookInfo", {}, client)
         url = str(own.get("url") or self.webhook_url) if isinstance(own, dict) else self.webhook_url
         beside, _, name = url.rpartition("/")
         if name != self.name:
             raise RetryableError(f"our own webhook is not at .../webhooks/{self.name}, so there is none for {account}")
         made = TelegramSettings(bot_token=SecretStr(token), webhook_secret=SecretStr(secret), api_base=self._api_base)
         bot = TelegramChannel(made, account)
-        me = await bot.ask("getMe", {}, client)
-        await bot.ask("setWebhook", webhooks.parameters(f"{beside}/{account}", secret), client)
+        me = await bot.api.ask("getMe", {}, client)
+        await bot.api.ask("setWebhook", webhooks.parameters(f"{beside}/{account}", secret), client)
         username = str(me.get("username") or "") if isinstance(me, dict) else ""
         return {"bot_token": token, "webhook_secret": secret, "bot_username": username}
 
-    async def ask(self, method: str, body: Mapping[str, Any], client: Client) -> Any:
-        """The ``result`` of a call of the Bot API.
-
-        Raises:
-            PostroomError: it gives none, as for ``Channel.send``.
-        """
-        answer = await self._answer(method, body, client)
-        platform_api.expect_success(classify(answer.status, answer.payload))
-        return answer.payload.get("result")
-
     async def register(self, url: str, client: Client) -> None:
         """Let Telegram send all updates to *url*, with our secret. Safe to call twice: it names every parameter."""
-        await self.ask("setWebhook", webhooks.parameters(url, self._secret.decode()), client)
-
-    async def _call(
-        self, method: str, body: Mapping[str, Any], client: Client, files: Mapping[str, OutgoingFile] | None = None
-    ) -> CallResult:
-        answer = await self._answer(method, body, client, files)
-        return classify(answer.status, answer.payload)
-
-    async def _answer(
-        self, method: str, body: Mapping[str, Any], client: Client, files: Mapping[str, OutgoingFile] | None = None
-    ) -> ApiAnswer:
-        """Every call of the Bot API, with what it counts against."""
-        sent = Form({name: _field(value) for name, value in body.items()}, files) if files else dict(body)
-        scopes = limits.scopes_of(self.name, method, body)
-        return await platform_api.call(client, "Telegram", "POST", f"{self._base}/{method}", sent, {}, scopes=scopes)
+        await self.api.ask("setWebhook", webhooks.parameters(url, self._secret.decode()), client)
 
 
 def _unanswered(event: Event) -> WebhookReply | None:
@@ -329,11 +301,6 @@ def _unanswered(event: Event) -> WebhookReply | None:
         return None
     call = {"method": "answerCallbackQuery", "callback_query_id": press}
     return WebhookReply(body=msgspec.json.encode(call), content_type="application/json")
-
-
-def _field(value: Any) -> Any:
-    """A parameter as a form has it: ids and texts as text, the rest as JSON."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _of_files(result: CallResult) -> CallResult:

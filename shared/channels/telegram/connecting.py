@@ -92,11 +92,11 @@ async def look(channel: TelegramChannel, client: Client, *, url: str) -> BotStat
         PostroomError: Telegram can't be asked, or refuses the token.
     """
     try:
-        bot = msgspec.convert(await channel.ask("getMe", {}, client), Bot)
+        bot = msgspec.convert(await channel.api.ask("getMe", {}, client), Bot)
     except msgspec.ValidationError:
         raise PermanentError("Telegram answers getMe without a bot: check the address of its API") from None
-    registered = webhooks.registration_of(await channel.ask("getWebhookInfo", {}, client), url)
-    return BotState(bot, registered, _commands(await channel.ask("getMyCommands", {}, client)))
+    registered = webhooks.registration_of(await channel.api.ask("getWebhookInfo", {}, client), url)
+    return BotState(bot, registered, _commands(await channel.api.ask("getMyCommands", {}, client)))
 
 
 async def connect(
@@ -119,8 +119,8 @@ async def connect(
     if new:
         both = {**before.commands, **menu}
         listed = [{"command": name, "description": words} for name, words in both.items()][:MOST_COMMANDS]
-        await channel.ask("setMyCommands", {"commands": listed}, client)
-    after = webhooks.registration_of(await channel.ask("getWebhookInfo", {}, client), url)
+        await channel.api.ask("setMyCommands", {"commands": listed}, client)
+    after = webhooks.registration_of(await channel.api.ask("getWebhookInfo", {}, client), url)
     return Connected(before, after, new)
 
 
