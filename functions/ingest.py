@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from shared.channels import registry
+from shared.channels import account_secrets, registry
 from shared.channels.base import Channel, Choice, Event, Received, WebhookReply, WebhookRequest
 from shared.core import accounts, clock, logs
 from shared.core.errors import ConfigInvalid, NotReplicated, PayloadInvalid, SignatureInvalid, UnknownName
@@ -52,6 +52,7 @@ class Ingest(FunctionService):
         self._to_kick: set[str] = set()
         self._late: set[asyncio.Task[None]] = set()
         self._reader: apsw.Connection | None = None
+        self._tokens_changed_ns: int | None = None
 
     def channel(self, account: str) -> Channel:
         """The adapter of the account that a URL names.
@@ -60,9 +61,18 @@ class Ingest(FunctionService):
             UnknownName: there is no such account.
             ConfigInvalid: the account lacks a setting; the message names it.
         """
-        if accounts.is_further(account) and not self._is_there(account):
-            raise UnknownName("account", account, registry.PLATFORMS)
+        if accounts.is_further(account):
+            if not self._is_there(account):
+                raise UnknownName("account", account, registry.PLATFORMS)
+            self._forget_old_tokens()
         return registry.get(account)
+
+    def _forget_old_tokens(self) -> None:
+        """Where the file of tokens has changed, the adapters are made again."""
+        changed_ns = account_secrets.changed_ns(self.settings.account_tokens)
+        if changed_ns != self._tokens_changed_ns:
+            self._tokens_changed_ns = changed_ns
+            registry.get.cache_clear()
 
     def _is_there(self, account: str) -> bool:
         return roster.is_there(self._read(), account)

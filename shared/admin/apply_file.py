@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import apsw
 
 from shared.admin import retire
-from shared.core.errors import ConfigInvalid
-from shared.roster import agents_and_teams, roster_file
+from shared.core.errors import ConfigInvalid, NotFound
+from shared.roster import accounts, agents_and_teams, roster_file
 from shared.roster.roster_file import Roster, RosterDifference
 
 
@@ -37,6 +37,8 @@ def apply(conn: apsw.Connection, file: Roster, *, is_deleting: bool, timezone: s
     done, refused = _save_agents(conn, file, found, timezone=timezone, now_ms=now_ms)
     more, problems = _save_teams(conn, file, found, refused, now_ms=now_ms)
     done += more
+    more, wrong = _save_accounts(conn, file, found, refused, now_ms=now_ms)
+    done, problems = done + more, problems + wrong
     if refused or problems:
         raise ConfigInvalid("; ".join([*refused.values(), *problems]))
     gone = [each.table for each in reversed(found) if each.file is None and not each.field]  # teams before their agents
@@ -84,6 +86,28 @@ def _save_teams(
             done.append(what)
         except ConfigInvalid as error:
             problems.append(str(error))
+    return done, problems
+
+
+def _save_accounts(
+    conn: apsw.Connection,
+    file: Roster,
+    found: Sequence[RosterDifference],
+    refused: Mapping[str, str],
+    *,
+    now_ms: int,
+) -> tuple[list[str], list[str]]:
+    """The changes, and the problems; an account of an agent that was refused is not judged."""
+    done, problems = [], []
+    for name, what, _ in _changes("accounts", file.accounts, found):
+        agent = file.accounts[name].get("agent")
+        if agent in refused:
+            continue
+        try:
+            accounts.declare(conn, name, agent, now_ms=now_ms)
+            done.append(what)
+        except (ConfigInvalid, NotFound) as error:
+            problems.append(f"accounts.{name}: {error}")
     return done, problems
 
 

@@ -37,6 +37,14 @@ def read(path: Path) -> dict[str, dict[str, str]]:
     return {name: {str(field): str(value) for field, value in each.items()} for name, each in found.items()}
 
 
+def changed_ns(path: Path) -> int | None:
+    """When the file was written last; None: there is none. A process reads it again when this changes."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
 def _unreadable(path: Path, why: str) -> ConfigInvalid:
     return ConfigInvalid(
         f"the tokens of further accounts in {path} can't be read ({why}): mend the file, or move it away and give the "

@@ -45,6 +45,20 @@ def set_agent(conn: apsw.Connection, name: str, agent: str | None, *, now_ms: in
     accounts.set_agent(conn, name, agent, now_ms=now_ms)
 
 
+def declare(conn: apsw.Connection, name: str, agent: str | None, *, now_ms: int) -> None:
+    """Add the account called *name*, unless it is there, and make it the agent's own; None: of all agents.
+
+    Raises:
+        ConfigInvalid: it can't name an account.
+        NotFound: there is no such agent.
+    """
+    platform, _, word = name.partition(".")
+    if name in registry.PLATFORMS or accounts.get(conn, name) is not None:
+        set_agent(conn, name, agent, now_ms=now_ms)
+    else:
+        add(conn, platform, word, agent=agent, now_ms=now_ms)
+
+
 def _check_agent(conn: apsw.Connection, agent: str | None) -> None:
     if agent is not None and agents.get(conn, agent) is None:
         raise NotFound(f"there is no agent {agent!r}; GET /api/agents lists them")

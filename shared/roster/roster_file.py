@@ -12,9 +12,12 @@
     leader = "coder"
     agents = ["coder", "reviewer"]
 
+    [accounts."telegram.sales"]      # a further bot or app; its tokens are settings, never in the file
+    agent = "coder"
+
 The file is read when a database has no agent yet; one transaction stores all of it or nothing. From then on the
 database is the truth: the file is compared with it, and applied on request. A setting that the file does not name is
-not compared.
+not compared, and neither is an account that it does not name.
 """
 
 import json
@@ -27,15 +30,24 @@ import apsw
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from shared.core.errors import ConfigInvalid, WrongState
+from shared.core.errors import ConfigInvalid, NotFound, WrongState
 from shared.core.validation import reason
+from shared.db.roster import accounts as stored_accounts
 from shared.db.roster import agents, teams
-from shared.roster import agents_and_teams
+from shared.roster import accounts, agents_and_teams
 from shared.roster.agents_and_teams import AgentChange, TeamChange
 
 DEEPEST = 100  # levels of nested tables and lists; Python and SQLite read a thousand
 # The columns of an agent; the other two fields of a change are not among them.
 AGENT_FIELDS = tuple(name for name in AgentChange.model_fields if name not in ("share_folder", "default"))
+
+
+class AccountChange(BaseModel):
+    """An account in the file. *agent*: whose bot it is; without it, of all agents."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    agent: str | None = None
 
 
 class _File(BaseModel):
@@ -44,6 +56,7 @@ class _File(BaseModel):
     default: str | None = None
     agents: dict[str, AgentChange] = {}
     teams: dict[str, TeamChange] = {}
+    accounts: dict[str, AccountChange] = {}
 
 
 class Roster(NamedTuple):
@@ -55,6 +68,7 @@ class Roster(NamedTuple):
     agents: Mapping[str, Mapping[str, Any]]
     teams: Mapping[str, Mapping[str, Any]]
     default: str | None
+    accounts: Mapping[str, Mapping[str, Any]] = {}
 
 
 class RosterDifference(NamedTuple):
@@ -122,7 +136,8 @@ def _read(path: Path) -> _Found:
     if default is not None and default not in ids:
         problems.append(f"default: there is no table [agents.{default}]")
     teams_named = {id_: team.model_dump(exclude_unset=True) for id_, team in found.teams.items()}
-    return _Found(Roster(settings, teams_named, default), problems, ids)
+    accounts_named = {name: account.model_dump() for name, account in found.accounts.items()}
+    return _Found(Roster(settings, teams_named, default, accounts_named), problems, ids)
 
 
 def _parse(path: Path) -> dict[str, Any]:
@@ -197,6 +212,9 @@ def as_stored(agent_id: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if value == usual.get(name) else value for name, value in settings.items()}
 
 
+_TABLES: Mapping[str, type[BaseModel]] = {"agents": AgentChange, "teams": TeamChange, "accounts": AccountChange}
+
+
 def _sentence(problem: ErrorDetails) -> str:
     """``[agents.coder] concurrency: Input should be …``."""
     where, text = problem["loc"], reason(problem)
@@ -204,10 +222,9 @@ def _sentence(problem: ErrorDetails) -> str:
     table = [f"[{'.'.join(map(str, where[:2]))}]"] if is_in_table else []
     key = ".".join(map(str, where[2 if is_in_table else 0 :]))
     if problem["type"] == "extra_forbidden":
-        known = (TeamChange if where[0] == "teams" else AgentChange).model_fields
-        names = (
-            (name for name in known if name != "default") if is_in_table else ("default", "[agents.ID]", "[teams.ID]")
-        )
+        known = _TABLES.get(str(where[0]), AgentChange).model_fields
+        top = ("default", "[agents.ID]", "[teams.ID]", "[accounts.NAME]")
+        names = (name for name in known if name != "default") if is_in_table else top
         text = f"there is no such setting; known: {', '.join(names)}"
     return f"{' '.join([*table, *([key] if key else [])])}: {text}"
 
@@ -244,6 +261,12 @@ def _create(conn: apsw.Connection, path: Path, *, timezone: str, now_ms: int) ->
             agents_and_teams.save_team(conn, id_, _without(broken, settings), now_ms=now_ms)
         except (ConfigInvalid, WrongState) as error:
             problems.append(_in_table("team", id_, error))
+    for name, settings in named.accounts.items():
+        try:
+            accounts.declare(conn, name, settings["agent"], now_ms=now_ms)
+        except (ConfigInvalid, NotFound) as error:
+            if settings["agent"] not in broken:
+                problems.append(f"[accounts.{name}] {error}")
     _refuse(path, problems)
 
 
@@ -269,12 +292,15 @@ def read_database(conn: apsw.Connection) -> Roster:
             for team in teams.every(conn)
         },
         default.id if default else None,
+        {each.name: {"agent": each.agent} for each in stored_accounts.every(conn)},
     )
 
 
 def differences(file: Roster, database: Roster) -> list[RosterDifference]:
-    """The settings that differ, and the agents and teams that only the database has; agents before teams."""
+    """The settings that differ, and the agents and teams that only the database has; agents come first."""
     found = [*_of_kind("agents", file.agents, database.agents), *_of_kind("teams", file.teams, database.teams)]
+    known = {name: account for name, account in database.accounts.items() if name in file.accounts}
+    found += _of_kind("accounts", file.accounts, known)
     if file.default not in (None, database.default):
         found.append(RosterDifference("", "default", file.default, database.default))
     return found

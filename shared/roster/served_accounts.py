@@ -30,7 +30,7 @@ class ServedAccounts:
     def look(self, conn: apsw.Connection) -> Mapping[str, Channel]:
         """The adapters by account. An account that lacks a setting has none; the log names the setting once."""
         found = accounts.every(conn)
-        names, changed_ns = accounts.names_served(found, registry.PLATFORMS), self._tokens_changed_ns()
+        names, changed_ns = accounts.names_served(found, registry.PLATFORMS), account_secrets.changed_ns(self._tokens)
         if changed_ns != self._changed_ns:
             registry.get.cache_clear()
         elif names == self._names:
@@ -65,9 +65,3 @@ class ServedAccounts:
             return None
         self._off.pop(name, None)
         return found
-
-    def _tokens_changed_ns(self) -> int | None:
-        try:
-            return self._tokens.stat().st_mtime_ns
-        except OSError:
-            return None

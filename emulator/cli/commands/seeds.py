@@ -110,6 +110,7 @@ def _stored(api: RestClient) -> "Roster":
             for id_, team in teams.items()
         },
         next((id_ for id_, agent in agents.items() if agent["default"]), None),
+        {each["name"]: {"agent": each["agent"]} for each in api.get("accounts")},
     )
 
 

@@ -10,7 +10,7 @@ from shared.core import clock
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.agents import refuse_free_programs
-from shared.roster import agents_and_teams
+from shared.roster import agents_and_teams, roster_file
 from shared.roster.roster_file import Roster, as_stored
 
 
@@ -22,14 +22,19 @@ class RosterTeam(agents_and_teams.TeamChange):
     """A team in the file; fields that are left out stay as they are, or get their defaults."""
 
 
+class RosterAccount(roster_file.AccountChange):
+    """An account in the file: a bot or app. It is added where it is missing."""
+
+
 class RosterBody(Body):
-    """The content of ``postroom.toml``: agents and teams by id. *default*: the default agent; left out, it stays."""
+    """The content of ``postroom.toml``: agents and teams by id, accounts by name. *default*: the default agent."""
 
     model_config = ConfigDict(extra="forbid")
 
     default: str | None = None
     agents: dict[str, RosterAgent] = Field(default={}, max_length=1000)
     teams: dict[str, RosterTeam] = Field(default={}, max_length=1000)
+    accounts: dict[str, RosterAccount] = Field(default={}, max_length=1000)
 
 
 class RosterQuery(Query):
@@ -62,7 +67,8 @@ async def put_roster(service: Service, *, body: RosterBody, query: RosterQuery) 
     if body.default is not None and body.default not in agents:
         raise RequestRefused(400, f"default: {body.default!r} is not among agents")
     refuse_free_programs(service.settings, [str(agent.get("provider", "")) for agent in agents.values()])
-    file = Roster({id_: as_stored(id_, agent) for id_, agent in agents.items()}, teams, body.default)
+    named_accounts = {name: account.model_dump() for name, account in body.accounts.items()}
+    file = Roster({id_: as_stored(id_, agent) for id_, agent in agents.items()}, teams, body.default, named_accounts)
     zone = service.settings.timezone
     done, kept = await service.change(
         lambda conn: apply_file.apply(conn, file, is_deleting=query.delete, timezone=zone, now_ms=clock.now_ms()),

@@ -75,7 +75,7 @@ def test_the_template_is_read_exactly():
 
     assert deployment.functions == (
         function("ingest", 9001, 10_000, WEBHOOKS, CHANNELS),
-        function("dispatch", 9002, 10_000, DATA | AGENTS | ZONE | WHO | MODELS, TICKED + MODEL_KEYS),
+        function("dispatch", 9002, 10_000, DATA | AGENTS | ZONE | WHO | MODELS, TICKED + MODEL_KEYS + CHANNELS),
         function("deliver", 9003, 10_000, DATA, TICKED + CHANNELS),
         function("sweep", 9004, 50_000, DATA, TICKED),
         function("recurrence", 9005, 50_000, DATA | ZONE, TICKED),

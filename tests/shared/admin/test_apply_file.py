@@ -6,7 +6,7 @@ from shared.admin import apply_file
 from shared.core.errors import ConfigInvalid, WrongState
 from shared.db.access import approvals
 from shared.db.engine.connection import rows, transaction
-from shared.db.roster import agents, teams
+from shared.db.roster import accounts, agents, teams
 from shared.roster import roster_file
 from shared.roster.roster_file import Roster
 from tests.approval_requests import ask_sender, event, person
@@ -69,7 +69,22 @@ def test_a_shared_folder_is_applied_if_the_file_allows_sharing(conn):
         apply(conn, Roster({"assistant": {"folder": "there"}}, {}, None))
 
 
+def test_accounts_of_the_file_are_added_and_others_stay(conn):
+    with transaction(conn):
+        accounts.add(conn, "discord.night", now_ms=NOW)
+    file = FILE._replace(accounts={"telegram.sales": {"agent": "a"}, "telegram": {"agent": None}})
+    made = apply(conn, file, delete=False).done
+    assert made[-2:] == ["accounts.telegram.sales made", "accounts.telegram made"]
+    assert accounts.agent_of(conn, "telegram.sales") == "a"
+    assert apply(conn, file).done == []
+    moved = FILE._replace(accounts={"telegram.sales": {"agent": "b"}})
+    assert apply(conn, moved).done == ["accounts.telegram.sales agent"]
+    assert [each.name for each in accounts.every(conn)] == ["discord.night", "telegram", "telegram.sales"]
+
+
 WRONG = {
+    "an account": (Roster({"a": {}}, {}, None, {"pigeon.loft": {"agent": None}}), ConfigInvalid),
+    "an account of nobody": (Roster({"a": {}}, {}, None, {"telegram.sales": {"agent": "zoe"}}), ConfigInvalid),
     "an agent": (Roster({"a": {}, "x": {"provider": "nobody"}}, {}, None), ConfigInvalid),
     "a team": (Roster({"a": {}}, {"t": {"agents": ["nobody"]}}, "a"), ConfigInvalid),
     "a deletion": (Roster({"a": {}}, {}, None), WrongState),

@@ -10,7 +10,7 @@ import pytest
 from shared.core.errors import ConfigInvalid
 from shared.core.settings import Settings
 from shared.db.engine.connection import open_connection, rows, transaction
-from shared.db.roster import agents, teams
+from shared.db.roster import accounts, agents, teams
 from shared.roster import roster_file
 from shared.roster.new_database import prepare_database
 from shared.roster.roster_file import Roster, RosterDifference
@@ -86,6 +86,11 @@ def test_the_first_agent_of_the_file_is_the_default_where_none_is_named(bare, fi
     assert agents.default(bare).id == "zoe"
 
 
+def test_a_new_database_gets_the_accounts_of_the_file(bare, file):
+    begin(bare, file(f'{FILE}\n[accounts."telegram.code"]\nagent = "coder"\n[accounts.discord]\n'))
+    assert [(each.name, each.agent) for each in accounts.every(bare)] == [("discord", None), ("telegram.code", "coder")]
+
+
 @pytest.mark.parametrize("text", [None, "", "# nothing yet\n"])
 def test_without_a_file_or_with_an_empty_one_the_echo_agent_is_created(bare, file, text):
     begin(bare, None if text is None else file(text))
@@ -116,6 +121,12 @@ WRONG = {
     "a leader from outside": ("[agents.a]\n[teams.t]\nleader = 'z'\nagents = ['a']\n", r": \[teams.t\] .*leader 'z'"),
     "a team called like an agent": ("[agents.a]\n[teams.a]\nagents = ['a']\n", r": \[teams.a\] .*@a"),
     "a date, which JSON has not": ("[agents.a]\nconfig = {x = 2027-01-01}\n", r": \[agents.a\] config: .*dates"),
+    "an unknown platform": ("[agents.a]\n[accounts.'pigeon.x']\n", r": \[accounts.pigeon.x\] there is no platform"),
+    "a token in the file": (
+        "[accounts.'telegram.x']\nbot_token = '1:a'\n",
+        r"\[accounts.telegram.x\] bot_token: .*agent",
+    ),
+    "an account of nobody": ("[agents.a]\n[accounts.'telegram.x']\nagent = 'z'\n", r": \[accounts.telegram.x\] .*'z'"),
     "what is no UTF-8": ("[agents.a]\nname = '\udcff'\n", "is not UTF-8"),
     "half a character": ('[agents.a]\nname = "\\ud83d"\n', "is not valid TOML: .*scalar value"),
 }
