@@ -14,7 +14,7 @@ import apsw
 from starlette.requests import Request
 from starlette.responses import Response as Reply
 
-from shared.access import bot_setup, own_bots, undelivered
+from shared.access import bot_setup, channel_watch, own_bots, undelivered
 from shared.channels import outgoing_files, part_plan, registry, token_check
 from shared.channels.base import Channel, Evidence, Outgoing, Part, Sent
 from shared.channels.part_plan import FilesUnsendable, PartPlan
@@ -397,7 +397,11 @@ class Deliver(WorkerService):
 
     def _hold_response(self, conn: apsw.Connection, response: Response, error: TokenRefused) -> bool:
         roster.refresh(conn, response.channel, now_ms=clock.now_ms())
-        return deliveries.hold(conn, response, error, now_ms=clock.now_ms())
+        now_ms = clock.now_ms()
+        is_new = deliveries.hold(conn, response, error, now_ms=now_ms)
+        if is_new:
+            channel_watch.tell_paused(conn, response.channel, str(error), now_ms=now_ms)
+        return is_new
 
     async def _check(self, channel: Channel, pause: ChannelPause) -> None:
         """Ask the platform about the token, and let the channel send again where it is accepted."""
@@ -445,7 +449,8 @@ class Deliver(WorkerService):
         """Write what the probe found; whether the outage is over. A failed try has extended it already."""
         now_ms = clock.now_ms()
         if isinstance(error, TokenRefused):
-            deliveries.pause(conn, outage.channel, error, now_ms=now_ms)
+            if deliveries.pause(conn, outage.channel, error, now_ms=now_ms):
+                channel_watch.tell_paused(conn, outage.channel, str(error), now_ms=now_ms)
         elif error is not None:
             down = PlatformDown(str(error), outage.code)
             policy = DeliveryPolicy.of(self.settings)

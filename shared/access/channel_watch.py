@@ -20,7 +20,6 @@ from shared.db.roster import chats
 from shared.queue import notices
 
 LOOK_EVERY_MS = 4 * 60_000  # sweep comes once a minute: at most five minutes lie between two looks
-_CONNECT = {"discord": "register"}  # by the platform; else ``connect``
 
 
 class Deafness(NamedTuple):
@@ -114,7 +113,7 @@ def _known_url(found: Registration, last: ChannelWatch | None, last_event_at: in
 def _tell_news(conn: apsw.Connection, watch: ChannelWatch, *, now_ms: int) -> None:
     if watch.state == "deaf":
         events.append(conn, "channel_deaf", now_ms=now_ms, channel=watch.channel, data={"reason": watch.reason or ""})
-        text = cards.escape(sentence(watch))
+        text = f"{cards.escape(_finding(watch))} To mend it: `{command(watch)}`"
     else:
         events.append(conn, "channel_hears", now_ms=now_ms, channel=watch.channel)
         text = f"{cards.escape(watch.channel)} receives messages again."
@@ -123,8 +122,12 @@ def _tell_news(conn: apsw.Connection, watch: ChannelWatch, *, now_ms: int) -> No
 
 def sentence(watch: ChannelWatch) -> str:
     """What an operator should know of a channel that is deaf, with the one command that mends it."""
+    return f"{_finding(watch)} To mend it: {command(watch)}"
+
+
+def _finding(watch: ChannelWatch) -> str:
     what = "does not receive everything" if watch.code == "kinds_missing" else "receives nothing"
-    return f"{watch.channel} {what}: {watch.reason}. To mend it: {command(watch)}"
+    return f"{watch.channel} {what}: {watch.reason}."
 
 
 def troubles(conn: apsw.Connection) -> list[str]:
@@ -137,13 +140,21 @@ def troubles(conn: apsw.Connection) -> list[str]:
 
 
 def command(watch: ChannelWatch) -> str:
-    """The command that mends a channel that is deaf."""
+    """The command that mends a channel that is deaf. It names our own address where that is known."""
     platform = platform_of(watch.channel)
-    verb = _CONNECT.get(platform, "connect")
     account = f" --account {watch.channel.partition('.')[2]}" if is_further(watch.channel) else ""
-    address = f" --url {watch.known_url}" if watch.known_url and verb == "connect" else ""
-    takes_over = " --take-over" if watch.code == "elsewhere" and verb == "connect" else ""
-    return f"emulator channel {platform} {verb}{account}{address}{takes_over}"
+    address = f" --url {watch.known_url}" if watch.known_url else ""
+    takes_over = " --take-over" if watch.code == "elsewhere" else ""
+    return f"emulator channel {platform} connect{account}{address}{takes_over}"
+
+
+def tell_paused(conn: apsw.Connection, channel: str, reason: str, *, now_ms: int) -> int | None:
+    """Tell an owner, on another channel, that the platform refuses our token; the chat, or None."""
+    text = (
+        f"{channel} is paused, and its answers wait: {cards.line(reason)}. Set the right token and restart; "
+        "nothing is lost"
+    )
+    return tell_owner(conn, cards.escape(text), channel=channel, now_ms=now_ms, elsewhere_only=True)
 
 
 def tell_owner(

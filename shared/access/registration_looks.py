@@ -62,7 +62,7 @@ class RegistrationLooks:
         except NotPossible:
             return None
         except TokenRefused as error:
-            await self._writer.run(partial(deliveries.pause, channel=channel.name, error=error, now_ms=now_ms))
+            await self._writer.run(partial(_pause, channel=channel.name, error=error, now_ms=now_ms))
             return None
         except (PostroomError, TimeoutError) as error:
             log.info("watch.not_answered", channel=channel.name, reason=str(error) or "no answer in time")
@@ -89,3 +89,9 @@ class RegistrationLooks:
             await self._client.close()
         if self._reader is not None:
             self._reader.close()
+
+
+def _pause(conn: apsw.Connection, channel: str, error: TokenRefused, now_ms: int) -> None:
+    if deliveries.pause(conn, channel, error, now_ms=now_ms):
+        log.error("watch.channel_paused", channel=channel, reason=str(error))
+        channel_watch.tell_paused(conn, channel, str(error), now_ms=now_ms)

@@ -93,7 +93,7 @@ def test_an_owner_is_told_once_with_the_command_and_once_when_it_is_well_again(c
     look(conn, Registration(True, OURS, 0), NOW + 25 * MINUTE)
     bad, good = told(conn)
     assert OTHER.removeprefix("https://") in bad.replace("\\", "")
-    assert f"emulator channel telegram connect --url {OURS} --take-over" in bad.replace("\\", "")
+    assert bad.endswith(f"`emulator channel telegram connect --url {OURS} --take-over`")
     assert good == "telegram receives messages again."
     events = rows(conn, "SELECT type, created_at FROM events WHERE type GLOB 'channel_*' ORDER BY id")
     assert events == [("channel_deaf", NOW + 5 * MINUTE), ("channel_hears", NOW + 20 * MINUTE)]
@@ -136,10 +136,21 @@ def test_an_owner_on_another_platform_is_told_first(conn):
     assert column(conn, "SELECT channel FROM responses") == ["discord"]
 
 
-def test_discord_is_mended_by_register(conn):
-    look(conn, Registration(False, None), NOW, channel="discord")
+def test_the_command_names_the_account_and_our_own_address(conn):
+    look(conn, Registration(True, OURS, 0), NOW, channel="discord.games")
+    look(conn, Registration(False, None), NOW + 5 * MINUTE, channel="discord.games")
     (found,) = channel_watches.deaf(conn)
-    assert channel_watch.command(found) == "emulator channel discord register"
+    assert channel_watch.command(found) == f"emulator channel discord connect --account games --url {OURS}"
+
+
+def test_an_owner_is_told_on_another_channel_that_a_token_is_refused(conn):
+    person(conn, "7", "owner")
+    make_chat(conn, "7")
+    with transaction(conn):
+        assert channel_watch.tell_paused(conn, "telegram", "Unauthorized", now_ms=NOW) is None
+        assert channel_watch.tell_paused(conn, "discord", "Unauthorized", now_ms=NOW) is not None
+    (text,) = told(conn)
+    assert text.replace("\\", "").startswith("discord is paused, and its answers wait: Unauthorized. Set the")
 
 
 def test_what_the_platform_says_is_cut_and_told_as_text(conn):

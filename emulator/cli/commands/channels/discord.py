@@ -1,4 +1,4 @@
-"""``emulator channel discord``: registers the commands of an app at Discord, after showing what differs.
+"""``emulator channel discord``: connects an app with this Postroom, and registers its commands at Discord.
 
 It talks to Discord itself, with the settings of this shell, so it needs no running Postroom.
 """
@@ -15,7 +15,8 @@ from emulator.cli import output
 from emulator.cli.commands.frame import Json, group, run_or_fail
 from emulator.cli.output import CommandResult, result
 from shared.channels import registry
-from shared.channels.discord import command_list
+from shared.channels.base import Registration
+from shared.channels.discord import command_list, connecting
 from shared.channels.discord.channel import DiscordChannel
 from shared.channels.discord.command_list import CommandRegistration
 from shared.core import accounts
@@ -29,12 +30,41 @@ Guild = Annotated[
     str | None, typer.Option("--guild", metavar="ID", help="Only in this server, where they appear at once.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Also change commands that somebody else registered.")]
+Address = Annotated[str, typer.Option("--url", help="Where Discord reaches this host: https://bot.example.com.")]
+TakeOver = Annotated[bool, typer.Option("--take-over", help="Also where the app is connected with another program.")]
 _LIMIT_S = 60.0
 
 
-@app.callback()
-def _group() -> None:
-    """Keeps ``register`` a command of its own, although it is the only one."""
+@app.command("connect")
+def connect(url: Address, account: Account = "discord", take_over: TakeOver = False, as_json: Json = False) -> None:
+    """Let Discord send the app's interactions here. Safe to repeat; an app of another program stays with it."""
+    found = run_or_fail(lambda: _connected(account, url, take_over=take_over))
+    output.write(found, as_json=as_json)
+
+
+def _connected(word: str, url: str, *, take_over: bool) -> CommandResult:
+    channel = _channel(accounts.name_of("discord", word))
+    address = connecting.address_of(url, channel.name)
+
+    async def go() -> Registration:
+        client = HttpClient()
+        try:
+            async with asyncio.timeout(_LIMIT_S):
+                return await connecting.connect(channel.api, client, url=address, take_over=take_over)
+        finally:
+            await client.close()
+
+    try:
+        before = asyncio.run(go())
+    except WrongState as error:
+        mend = command_line(f"channel discord connect{_options(word, None)} --url {address} --take-over")
+        raise AlreadyInUse(f"{error}. If this Postroom should have it: {mend}") from None
+    facts = {"url": address, "before": before.url, "changed": before.url != address}
+    was = "is now" if facts["changed"] else "was already"
+    lines = [f"The app {was} connected: Discord sends its interactions to {address}."]
+    if before.url and facts["changed"]:
+        lines.append(f"It was taken over from {before.url}, which gets nothing more.")
+    return result(facts, *lines)
 
 
 @app.command("register")

@@ -1,4 +1,4 @@
-"""``emulator channel discord register``, against a server that plays Discord."""
+"""``emulator channel discord register`` and ``connect``, against a server that plays Discord."""
 
 import json
 import threading
@@ -32,6 +32,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.commands = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self._answer(self.server.commands)
 
+    def do_PATCH(self):
+        changed = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.endpoint = changed["interactions_endpoint_url"]
+        self._answer({"id": APP})
+
     def _answer(self, found):
         body = json.dumps(found).encode()
         self.send_response(200)
@@ -61,7 +66,24 @@ def discord(monkeypatch):
 
 
 def run(*arguments):
-    return CliRunner().invoke(channel.app, ["discord", "register", *arguments])
+    return invoke("register", *arguments)
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(channel.app, ["discord", *arguments])
+
+
+def test_connect_registers_the_address_and_takes_another_program_over_only_when_asked(discord):
+    discord.endpoint = "https://other.example/x"
+    refused = invoke("connect", "--url", "https://bot.example.com")
+    assert refused.exit_code != 0
+    assert discord.endpoint == "https://other.example/x"
+    told = invoke("connect", "--url", "https://bot.example.com", "--take-over")
+    assert told.exit_code == 0, told.output
+    assert "taken over from https://other.example/x" in told.output
+    assert discord.endpoint == "https://bot.example.com/webhooks/discord"
+    again = invoke("connect", "--url", "https://bot.example.com", "--json")
+    assert json.loads(again.output)["changed"] is False
 
 
 def test_it_registers_once_and_says_what_is_missing_in_the_portal(discord):

@@ -1,0 +1,55 @@
+"""Connects an application with this Postroom: the address to which Discord sends its interactions.
+
+Discord calls the address at once, with a PING and with a wrong signature, and refuses it where one of the answers is
+wrong. Source: https://docs.discord.com/developers/resources/application#edit-current-application
+(``interactions_endpoint_url``).
+"""
+
+from urllib.parse import urlsplit
+
+from shared.channels.base import Registration
+from shared.channels.discord.api import DiscordApi
+from shared.core.errors import ConfigInvalid, PermanentError, WrongState
+from shared.runtime.http_client import Client
+
+
+def address_of(url: str, account: str) -> str:
+    """The address to register: *url*, with the path of our webhook where it has none.
+
+    Raises:
+        ConfigInvalid: Discord would refuse it.
+    """
+    try:
+        parts = urlsplit(url.strip())
+    except ValueError:
+        raise ConfigInvalid(f"{url[:200]!r} is no address") from None
+    if parts.scheme != "https" or not parts.hostname or parts.username or parts.query or parts.fragment:
+        raise ConfigInvalid("the address should be one such as https://bot.example.com")
+    path = parts.path if parts.path.strip("/") else f"/webhooks/{account}"
+    return f"https://{parts.netloc}{path}"
+
+
+async def connect(api: DiscordApi, client: Client, *, url: str, take_over: bool) -> Registration:
+    """Register *url*; what was registered before. Safe to repeat.
+
+    Raises:
+        WrongState: another address is registered, and *take_over* is False. Nothing was changed.
+        ConfigInvalid: the token belongs to another application.
+        PermanentError: Discord refuses the address.
+        PostroomError: Discord can't be asked now.
+    """
+    before = await api.registration(client)
+    if before.last_error is not None and before.is_ours is False:
+        raise ConfigInvalid(before.last_error)
+    if before.url == url:
+        return before
+    if before.url and not take_over:
+        raise WrongState(f"Discord sends this application's interactions to {before.url}")
+    try:
+        await api.do(client, "PATCH", f"{api.base}/applications/@me", {"interactions_endpoint_url": url})
+    except PermanentError as error:
+        raise PermanentError(
+            f"{error}. Discord called {url} with a PING and with a wrong signature: Postroom must answer there,"
+            " with the application's DISCORD_PUBLIC_KEY"
+        ) from None
+    return before
