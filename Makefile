@@ -6,8 +6,9 @@ WORKERS ?= 2
 SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 OUT ?= out/message_volume
 AGENTS ?= .venv/agents
+CLIENTS ?= .venv/clients
 
-.PHONY: help run test check long crash agents browser bench analyse format clean
+.PHONY: help run test check long crash agents clients browser bench analyse format clean
 
 help:  ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -17,7 +18,7 @@ run:  ## start everything on this machine, to chat with it
 	@$(BIN)/emulator run
 
 test: check  ## run all checks and the everyday tests
-	$(PYTEST) -q $(SIDE_BY_SIDE) -m "not long and not crash and not agents and not browser"
+	$(PYTEST) -q $(SIDE_BY_SIDE) -m "not long and not crash and not agents and not clients and not browser"
 
 check:  ## check style, types and import rules
 	@infra/setup.sh dev
@@ -44,6 +45,11 @@ browser:  ## drive the chat page in a headless Chromium
 	@infra/setup.sh dev
 	@infra/setup.sh browser
 	$(PYTEST) -q -rfE -m browser
+
+clients:  ## install client libraries of others, and drive the fake platforms with them
+	@infra/setup.sh dev
+	@infra/clients.sh $(CLIENTS)
+	POSTROOM_TEST_CLIENTS=$(CLIENTS) $(PYTEST) -q -rfE -m clients
 
 bench:  ## measure speeds, as ratios to the raw limit
 	@infra/setup.sh dev

@@ -9,8 +9,8 @@ ROOMS = ("shared", "functions", "infra", "emulator", "spark_jobs")
 MOST_FILES = 24
 # Tests that mirror no folder: whole systems, recorded webhooks, and the functions that the runner's tests serve.
 OWN_FOLDERS = {
-    "agents", "benchmarks", "benchmarks/agents", "e2e", "e2e/crash", "events", "events/discord", "events/telegram",
-    "functions/deliver", "functions/ingest", "infra/samples",
+    "agents", "benchmarks", "benchmarks/agents", "clients", "clients/programs", "e2e", "e2e/crash", "events",
+    "events/discord", "events/telegram", "functions/deliver", "functions/ingest", "infra/samples",
 }  # fmt: skip
 
 

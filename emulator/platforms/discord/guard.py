@@ -113,9 +113,11 @@ class RouteGuard:
         return channel
 
     def _check(self, request: web.Request, *, needs_bot: bool) -> None:
+        if not needs_bot:  # discord.py names itself on the other routes alone, and gets through
+            return
         if not request.headers.get("User-Agent", "").startswith("DiscordBot ("):
             raise DiscordError(403, 40333, "internal network error")  # as Cloudflare refuses
-        if needs_bot and request.headers.get("Authorization") != f"Bot {self._app.token}":
+        if request.headers.get("Authorization") != f"Bot {self._app.token}":
             raise DiscordError(401, 0, "401: Unauthorized")
 
     def _limit(self, name: str, request: web.Request, *, needs_bot: bool) -> dict[str, str]:

@@ -286,8 +286,34 @@ class Interactions:
         interaction = self.rows.by_token(request.match_info["token"])
         if interaction is None or interaction.id != request.match_info["interaction"] or interaction.state == "dead":
             raise DiscordError(404, 10062, "Unknown interaction")
-        self._respond(interaction, await read_body(request))
+        body = await read_body(request)
+        self._respond(interaction, body)
+        if request.query.get("with_response", "").lower() in ("true", "1"):
+            return ApiResult(200, self._answered_with(self.rows.get(interaction.id), int(body["type"])))
         return ApiResult(204)
+
+    def _answered_with(self, interaction: InteractionRow, kind: int) -> dict[str, Any]:
+        """The InteractionCallbackResponse: what became of the interaction, and its message if there is one."""
+        types = {"interaction": 2, "press": 3, "select": 3, "modal": 5}
+        told: dict[str, Any] = {
+            "id": interaction.id,
+            "type": types[interaction.kind],
+            "channel_id": interaction.channel,
+        }
+        chat = self._chat(interaction)
+        message = self._store.message(chat, interaction.original) if interaction.original else None
+        if message is None:
+            return {"interaction": told}
+        flags = message.detail.get("flags", 0)
+        told["response_message_id"] = message.id
+        told["response_message_loading"] = bool(flags & LOADING)
+        told["response_message_ephemeral"] = bool(flags & EPHEMERAL)
+        if kind not in (SAY, CHANGE):
+            return {"interaction": told}
+        return {
+            "interaction": told,
+            "resource": {"type": kind, "message": self._discord.objects.message(chat, message)},
+        }
 
     async def _follow_up(self, request: web.Request) -> ApiResult:
         interaction = self._live(request)

@@ -104,9 +104,10 @@ class DiscordMessages:
             self._gateway.publish("MESSAGE_DELETE", chat, {"id": message.id, "channel_id": chat.id, **_guild_of(chat)})
 
     def _announce(self, name: str, message: FakeMessage) -> None:
-        """Publish a message; the Gateway doesn't carry one that only one person sees."""
+        """Publish a message; the Gateway doesn't carry one that only one person sees, nor the use of a command."""
         self._publish(message)
-        if message.detail.get("for") is None:
+        is_command = not message.is_bot and "command" in message.detail
+        if message.detail.get("for") is None and not is_command:
             chat = self._chat(message)
             wired = self._guild.message_event(chat, self._objects.message(chat, message))
             self._gateway.publish(name, chat, wired)

@@ -51,7 +51,7 @@ class ApiMethod:
 
 
 @dataclass(frozen=True, slots=True)
-class UploadedFile:
+class TelegramUpload:
     """A file in a multipart body; *mime* is what its part says."""
 
     name: str
@@ -62,12 +62,12 @@ class UploadedFile:
 class UploadedParams(dict[str, Any]):
     """The parameters of a multipart call, with its files by the names of their parts."""
 
-    def __init__(self, fields: Params, uploads: Mapping[str, UploadedFile]) -> None:
+    def __init__(self, fields: Params, uploads: Mapping[str, TelegramUpload]) -> None:
         super().__init__(fields)
         self.uploads = uploads
 
 
-def uploads_of(params: Params) -> Mapping[str, UploadedFile]:
+def uploads_of(params: Params) -> Mapping[str, TelegramUpload]:
     """The files of a call."""
     return params.uploads if isinstance(params, UploadedParams) else {}
 
@@ -153,10 +153,10 @@ async def _read_json(request: web.Request, params: dict[str, Any]) -> dict[str, 
 
 async def _read_form(request: web.Request, params: dict[str, Any]) -> dict[str, Any]:
     """A file part is a parameter too: ``attach://`` and its name."""
-    uploads: dict[str, UploadedFile] = {}
+    uploads: dict[str, TelegramUpload] = {}
     for key, value in (await request.post()).items():
         if isinstance(value, web.FileField):
-            uploads[key] = UploadedFile(value.filename, value.content_type, value.file.read())
+            uploads[key] = TelegramUpload(value.filename, value.content_type, value.file.read())
             params.setdefault(key, f"attach://{key}")
         else:
             params[key] = value if isinstance(value, str) else bytes(value).decode()

@@ -19,7 +19,7 @@ from emulator.platforms.files import StoredFile
 from emulator.platforms.initial_people import TelegramBot
 from emulator.platforms.store import PlatformStore
 from emulator.platforms.telegram import media
-from emulator.platforms.telegram.calls import ApiMethod, MethodResult, Params, TelegramError, UploadedFile, uploads_of
+from emulator.platforms.telegram.calls import ApiMethod, MethodResult, Params, TelegramError, TelegramUpload, uploads_of
 
 MIB = 1 << 20
 MAX_PHOTO_BYTES, MAX_UPLOAD_BYTES, MAX_DOWNLOAD_BYTES = 10 * MIB, 50 * MIB, 20 * MIB
@@ -65,7 +65,7 @@ class TelegramFiles:
             raise TelegramError(400, "Bad Request: failed to get HTTP URL content")
         return self._known(kind, given)
 
-    def kept(self, kind: str, upload: UploadedFile, *, now_ms: int) -> dict[str, Any]:
+    def kept(self, kind: str, upload: TelegramUpload, *, now_ms: int) -> dict[str, Any]:
         """Keep an upload, and describe it. A voice of another format becomes a document."""
         _check(kind, upload)
         if kind == "voice" and not file_formats.is_voice(upload.data):
@@ -133,7 +133,7 @@ def _mime(name: str, given: str) -> str:
     return given if given and given != "application/octet-stream" else (mimetypes.guess_type(name)[0] or given)
 
 
-def _check(kind: str, upload: UploadedFile) -> None:
+def _check(kind: str, upload: TelegramUpload) -> None:
     """Telegram's limits for an upload."""
     if not upload.data:
         raise TelegramError(400, "Bad Request: file must be non-empty")

@@ -181,7 +181,8 @@ class ApplicationRoutes:
         new = str(self._snowflakes.next())
         ids = {"id": known_id or new, "application_id": self._app.id, "version": new}
         guild = {"guild_id": GUILD_ID} if "guild" in request.match_info else {}
-        return {**_COMMAND, **ids, **guild, **{key: value for key, value in given.items() if key != "id"}}
+        named = {key: value for key, value in given.items() if key != "id" and value is not None}
+        return {**_COMMAND, **ids, **guild, **named}
 
     def _commands(self, request: web.Request) -> list[dict[str, Any]]:
         if request.match_info["app"] != self._app.id:

@@ -11,11 +11,11 @@ from aiohttp import web
 from emulator.platforms import reactions
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import Clock
-from emulator.platforms.discord.calls import EPHEMERAL, ApiResult, DiscordError, invalid, read_body
+from emulator.platforms.discord.calls import ApiResult, DiscordError, invalid, read_body
 from emulator.platforms.discord.message_body import read_message
 from emulator.platforms.discord.messages import DiscordMessages
 from emulator.platforms.discord.objects import DiscordObjects
-from emulator.platforms.discord.routes.places import DiscordPlaces
+from emulator.platforms.discord.routes.places import DiscordPlaces, is_found
 from emulator.platforms.initial_people import DiscordApp
 from emulator.platforms.store import FakeChat, FakeMessage, PlatformStore
 
@@ -72,7 +72,7 @@ class ChannelRoutes:
         limit = int(query["limit"]) if query.get("limit", "").isdecimal() else 50
         if not 1 <= limit <= MAX_PAGE:
             raise invalid("limit", "NUMBER_TYPE_MAX", f"int value should be less than or equal to {MAX_PAGE}.")
-        shown = [m for m in self._store.transcript(chat, limit=5000) if not m.detail.get("flags", 0) & EPHEMERAL]
+        shown = [message for message in self._store.transcript(chat, limit=5000) if is_found(message)]
         shown.sort(key=lambda message: int(message.id), reverse=True)
         picked = _page(shown, query, limit)
         return ApiResult(200, [self._objects.message(chat, message) for message in picked])

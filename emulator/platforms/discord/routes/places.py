@@ -34,9 +34,9 @@ class DiscordPlaces:
             self._store.set_facts(chat, archived=False)
 
     def message(self, chat: FakeChat, request: web.Request) -> FakeMessage:
-        """The message in the path; one that only one person sees is not found here."""
+        """The message in the path, if the bot can find it."""
         message = self._store.message(chat, request.match_info["message"])
-        if message is None or message.detail.get("flags", 0) & EPHEMERAL:
+        if message is None or not is_found(message):
             raise DiscordError(404, 10008, "Unknown Message")
         return message
 
@@ -45,3 +45,9 @@ class DiscordPlaces:
         if not message.is_bot:
             raise DiscordError(403, code, why_not)
         return message
+
+
+def is_found(message: FakeMessage) -> bool:
+    """Whether a bot finds the message: not one for a single person, nor the use of a command, which is none."""
+    is_command = not message.is_bot and "command" in message.detail
+    return not is_command and not message.detail.get("flags", 0) & EPHEMERAL

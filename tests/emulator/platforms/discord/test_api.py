@@ -405,3 +405,21 @@ def test_typing_direct_messages_reactions_and_commands(play):
         assert (await world.as_bot("PUT", f"/applications/{app}/commands", in_a_menu))[0] == 200
 
     play(scenario, limits=False)
+
+
+def test_a_callback_tells_its_message_if_asked(play):
+    async def scenario(world):
+        told = []
+
+        async def answer(got):
+            path = f"/interactions/{got.body['id']}/{got.body['token']}/callback?with_response=true"
+            told.append(await world.discord("POST", path, {"type": 4, "data": {"content": "here"}}))
+            return web.Response(status=202)
+
+        world.endpoint.discord = answer
+        await world.ask("hello")
+        status, body = told[0]
+        assert (status, body["interaction"]["type"], body["resource"]["message"]["content"]) == (200, 2, "here")
+        assert body["interaction"]["response_message_id"] == body["resource"]["message"]["id"]
+
+    play(scenario)

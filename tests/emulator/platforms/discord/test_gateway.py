@@ -299,3 +299,15 @@ def test_zlib_stream(play):
         assert json.loads(unpack.decompress(await app.ws.receive_bytes()))["op"] == 11
 
     play(scenario)
+
+
+def test_the_use_of_a_command_is_no_message(play):
+    async def scenario(world):
+        app = await App.connect(world)
+        await app.ready(intents=1 << 12)
+        await world.ask("only an interaction")
+        await type_message(world, "a message")
+        seen = [(await app.until("MESSAGE_CREATE"))["d"] for _ in range(2)]
+        assert [(message["content"], message["flags"]) for message in seen] == [("", 128), ("a message", 0)]
+
+    play(scenario)

@@ -113,6 +113,15 @@ def test_messages_are_read_in_pages(play):
     play(scenario, limits=False)
 
 
+def test_the_use_of_a_command_is_no_message(play):
+    async def scenario(world):
+        await world.ask("hello", channel=CHANNEL)
+        found = (await world.as_bot("GET", MESSAGES))[1]
+        assert [message["flags"] for message in found] == [128]  # "thinking…"
+
+    play(scenario)
+
+
 def test_a_reply_names_its_message_and_pings_its_author_only_if_asked(play):
     async def scenario(world):
         said = await world.do(f"/control/discord/users/{BEN}/message", {"text": "hi", "channel": CHANNEL})
