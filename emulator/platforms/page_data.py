@@ -54,7 +54,7 @@ class PageData:
             "topics": _topics(chat),
             "parent": chat.facts.get("parent"),
             "blocked": bool(chat.facts.get("blocked")),
-            "preview": last.text[:PREVIEW] if last else "",
+            "preview": _preview(last) if last else "",
             "last_ms": last.created_ms if last else None,
             "last_is_bot": last.is_bot if last else False,
         }
@@ -126,6 +126,14 @@ class PageData:
         chat = self._store.chat(platform, chat_id)
         message = self._store.message(chat, message_id) if chat else None
         return self.message(message) if message else None
+
+
+def _preview(message: FakeMessage) -> str:
+    """The message in one line: its text, or its first file."""
+    texts = component_tree.texts(message.detail.get("components", []))
+    said = message.text or " ".join(texts)
+    shown = [f"{file['kind']}: {file['name']}" for file in files.of(message.detail)]
+    return (said or next(iter(shown), ""))[:PREVIEW]
 
 
 def _topics(chat: FakeChat) -> list[dict[str, Any]]:

@@ -46,6 +46,8 @@ def test_pictures_become_one_album_and_a_document_stands_alone(play):
             ["document"],
         ]
         assert shown[0]["album"] == shown[1]["album"] == got[0]["media_group_id"]
+        chats = (await world.see("/chat/state"))["telegram"]["chats"]
+        assert next(chat["preview"] for chat in chats if chat["id"] == ANA) == "document: plan.pdf"
 
     play(scenario)
 
