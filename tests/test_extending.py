@@ -35,8 +35,8 @@ CHANNEL = '''
     from pydantic_settings import SettingsConfigDict
 
     from shared.channels import platform_api
-    from shared.channels.base import Event, Part, Received, Sent, WebhookReply
-    from shared.core.errors import PermanentError, SignatureInvalid, TokenRefused
+    from shared.channels.base import Event, Part, PlainChannel, Received, Sent, WebhookReply
+    from shared.core.errors import PayloadInvalid, PermanentError, SignatureInvalid, TokenRefused
     from shared.core.settings import FromEnvironment
 
 
@@ -47,7 +47,7 @@ CHANNEL = '''
         api_base: str
 
 
-    class Pigeon:
+    class Pigeon(PlainChannel):
         name = platform = "pigeon"
         unreadable = WebhookReply(status=400)
 
@@ -57,7 +57,10 @@ CHANNEL = '''
         def receive(self, request, *, now_ms):
             if request.headers.get("x-pigeon-secret") != self._settings.secret.get_secret_value():
                 raise SignatureInvalid("the X-Pigeon-Secret header is missing or wrong")
-            note = json.loads(request.body)
+            try:
+                note = json.loads(request.body)
+            except ValueError:
+                raise PayloadInvalid("the note is no JSON") from None
             event = Event(
                 "message",
                 event_key=note["id"],
@@ -79,9 +82,6 @@ CHANNEL = '''
                 raise PermanentError(f"Pigeon answered {answer.status}")
             return Sent(str(answer.payload["id"]))
 
-        async def open_direct(self, sender_id, client):
-            return sender_id
-
         async def check_token(self, client):
             answer = await platform_api.call(client, "Pigeon", "GET", f"{self._settings.api_base}/", None, {})
             if answer.status == 401:
@@ -90,6 +90,36 @@ CHANNEL = '''
 
     def channel(account):
         return Pigeon(PigeonSettings.load())
+'''
+
+KIT = '''
+    """Pigeon for the suite of all channels."""
+
+    import json
+
+    import httpx
+
+    from shared.channels.base import WebhookRequest
+    from tests.shared.channels.kits import ChannelKit, Recorded
+
+    NOTE = json.dumps({"id": "n1", "loft": "9", "from": "Ana", "text": "hello"}).encode()
+
+
+    def sign(body):
+        return WebhookRequest("POST", {}, {"x-pigeon-secret": "coo"}, body)
+
+
+    KIT = ChannelKit(
+        sign=sign,
+        recorded=[Recorded("a_note", NOTE, {"kind": "message", "text": "hello", "sender": "Ana"})],
+        in_context=(),
+        accepts=lambda _: httpx.Response(200, json={"id": "1"}),
+        direct="9",
+        group="10",
+        attachment={},
+        content=b"",
+        secrets=("coo",),
+    )
 '''
 
 PROVIDER = '''
@@ -266,6 +296,25 @@ def test_a_channel_is_one_file_and_one_line(tree, platform):
         call("POST", f"{urls['ingest']}/webhooks/pigeon", note, X_Pigeon_Secret="coo")
         sent = platform.sent.get(timeout=LIMIT_S)
     assert sent == ("/send", {"loft": "loft-9", "text": "You said: hello"})
+
+
+def test_it_gets_the_suite_of_all_channels_by_a_kit(tree):
+    line = '"pigeon": ("shared.channels.pigeon", Traits(has_threads=False, direct_by_sender=True, has_buttons=False)),'
+    extend(tree, "shared/channels/pigeon.py", CHANNEL, "shared/channels/registry.py", line)
+    for each in ("__init__.py", "fake_client.py", "examples.py", "shared/channels", "events"):
+        copy = shutil.copytree if (ROOT / "tests" / each).is_dir() else shutil.copy
+        (tree / "tests" / each).parent.mkdir(parents=True, exist_ok=True)
+        copy(ROOT / "tests" / each, tree / "tests" / each)
+    kit = tree / "tests/shared/channels/pigeon/kit.py"
+    kit.parent.mkdir()
+    kit.write_text(textwrap.dedent(KIT))
+    command = [sys.executable, "-m", "pytest", "-q", "-k", "pigeon", "tests/shared/channels/test_conformance.py"]
+    environment = {"PATH": os.environ["PATH"], "PIGEON_SECRET": "coo", "PIGEON_API_BASE": "http://127.0.0.1:1"}
+    done = subprocess.run(
+        command, cwd=tree, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"[1-9][0-9]+ passed", done.stdout)
 
 
 def test_a_provider_is_one_file_and_one_line(tree):

@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from shared.core import content
 from shared.core.content import MessagePiece, QuotedMessage
+from shared.core.errors import NotFetched, NotPossible
 from shared.runtime.http_client import Client
 
 Kind = Literal[
@@ -508,3 +509,31 @@ class BotManager(Protocol):
             RateLimited, NotSent, TokenRefused: as for ``Channel.send``; the token is our own bot's.
             PostroomError: the bot can't be set up now; another attempt may succeed.
         """
+
+
+class PlainChannel:
+    """What an adapter can derive from: then it has only the optional operations that its platform has."""
+
+    async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:
+        """See ``Channel.react``."""
+        raise NotPossible("the channel has no reactions; nothing was done")
+
+    async def typing(self, to: Outgoing, client: Client) -> None:
+        """See ``Channel.typing``."""
+        raise NotPossible("the channel can't show that an agent works")
+
+    async def draft(self, text: str, draft_id: int, to: Outgoing, client: Client) -> None:
+        """See ``Channel.draft``."""
+        raise NotPossible("the channel has no drafts")
+
+    async def fetch(self, attachment: Mapping[str, Any], client: Client, *, limit_bytes: int) -> bytes:
+        """See ``Channel.fetch``."""
+        raise NotFetched("Postroom can't fetch files of this channel")
+
+    async def registration(self, client: Client) -> Registration:
+        """See ``Channel.registration``."""
+        raise NotPossible("the channel does not tell what is registered")
+
+    async def open_direct(self, sender_id: str, client: Client) -> str:
+        """See ``Channel.open_direct``: a person's id is the id of the direct chat."""
+        return sender_id
