@@ -152,8 +152,12 @@ class DiscordApi:
             raise RetryableError("Discord did not return the id of the direct channel")
         return number
 
-    async def registration(self, client: Client) -> Registration:
-        """See ``Channel.registration``."""
+    async def registration(self, client: Client, ours: str = "") -> Registration:
+        """See ``Channel.registration``.
+
+        Args:
+            ours: our own address; empty: it is not known.
+        """
         found = (await self.do(client, "GET", f"{self.base}/applications/@me")).payload
         url = found.get("interactions_endpoint_url")
         error = None
@@ -164,7 +168,7 @@ class DiscordApi:
             )
         elif found.get("event_webhooks_status") == _EVENTS_SWITCHED_OFF:
             error = "Discord has switched the event webhooks off, because too many calls failed"
-        is_ours = False if error is not None or not url else None
+        is_ours = None if error is None and url and not ours else error is None and url == ours
         return Registration(is_ours, url if isinstance(url, str) else None, last_error=error)
 
     def origins(self) -> frozenset[str]:

@@ -76,6 +76,7 @@ class DiscordSettings(AccountSettings):
     application_id: str = Field(default=..., pattern=r"^[0-9]{1,20}$")
     bot_token: SecretStr = Field(default=...)
     api_base: str = Field(default="https://discord.com/api/v10", pattern=r"^https?://[^/?#]+(/[^?#]*)?$")
+    webhook_url: str = Field(default="", pattern=r"^(https?://[^/?#]+/[^?#]*)?$")
     relay_secret: SecretStr | None = None
 
     @field_validator("public_key")
@@ -89,9 +90,7 @@ class DiscordSettings(AccountSettings):
     @classmethod
     def _secret(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not re.fullmatch(standard_webhooks.SECRET, value.get_secret_value()):
-            raise ValueError(
-                "should be whsec_ and 24 to 64 bytes in base64; `emulator channel discord relay` makes one"
-            )
+            raise ValueError("should be whsec_ and 24 to 64 bytes in base64")
         return value
 
     @field_validator("bot_token")
@@ -109,6 +108,11 @@ MANIFEST = Manifest(
         ManifestSetting("APPLICATION_ID", "The application's id, on its page General Information."),
         ManifestSetting("PUBLIC_KEY", "The application's public key, on the same page: 64 hexadecimal digits."),
         ManifestSetting("BOT_TOKEN", "The bot's token, on the page Bot.", is_secret=True),
+        ManifestSetting(
+            "WEBHOOK_URL",
+            "The Interactions Endpoint URL, so that Postroom says when another program takes the app.",
+            is_needed=False,
+        ),
         ManifestSetting(
             "RELAY_SECRET", "The secret of the Gateway relay, where one runs.", is_secret=True, is_needed=False
         ),
@@ -153,6 +157,7 @@ class DiscordChannel:
         self.api = DiscordApi(name, settings.api_base.rstrip("/"), settings.application_id, bot_token)
         self._relay_secret = settings.relay_secret.get_secret_value() if settings.relay_secret else None
         self._bot_ids = _ids_of_bot(settings)
+        self._webhook_url = settings.webhook_url
         seal = hashlib.blake2b(bot_token.encode(), digest_size=SecretBox.KEY_SIZE, person=b"postroom-token")
         self._box = SecretBox(seal.digest())
 
@@ -358,7 +363,7 @@ class DiscordChannel:
 
     async def registration(self, client: Client) -> Registration:
         """See ``Channel.registration``."""
-        return await self.api.registration(client)
+        return await self.api.registration(client, self._webhook_url)
 
     async def open_direct(self, sender_id: str, client: Client) -> str:
         """See ``Channel.open_direct``."""

@@ -9,6 +9,7 @@ Source: https://docs.discord.com/developers/events/gateway-events#message-create
 import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -58,7 +59,7 @@ class _Typed(msgspec.Struct):
     components: list[Any] = []
     attachments: list[DiscordAttachment] = []
     mentions: list[_Named] = []
-    edited_timestamp: str | None = None
+    edited_timestamp: datetime | None = None
     channel_type: int = 0
     guild_id: str | None = None
     member: DiscordMember | None = None
@@ -132,7 +133,9 @@ def _edited(data: object, key: str, bot_ids: Collection[str]) -> Event:
     key = f"MESSAGE_UPDATE:{message.id}:{message.edited_timestamp}"
     if message.edited_timestamp is None:  # Discord added the preview of a link
         return Event("ignore", key, reason="not_edited")
-    return replace(_message("edit", key, message, bot_ids), edited=True)
+    event = _message("edit", key, message, bot_ids)
+    edited_at_ms = int(message.edited_timestamp.timestamp() * 1000)
+    return replace(event, edited=True, sent_at_ms=edited_at_ms, first_sent_at_ms=event.sent_at_ms)
 
 
 def _message(kind: Kind, key: str, message: _Typed, bot_ids: Collection[str]) -> Event:

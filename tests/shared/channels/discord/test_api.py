@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from shared.channels.base import Outgoing
+from shared.channels.discord.channel import DiscordChannel, DiscordSettings
 from shared.core.errors import NotFetched, PermanentError, PlaceGone, RateLimited, RetryableError, TokenRefused
 from shared.runtime.http_client import NoAnswer
 from tests.fake_client import FakeClient
@@ -182,3 +183,14 @@ def test_the_mark_of_an_old_command_is_gone_by_itself(discord):
     asked = Outgoing(1, 0, "200", None, None, {"sealed_token": discord.seal("t")}, NOW - 900_000, is_first=True)
     run(discord.end_wait(asked, FakeClient(platform), now_ms=NOW))
     assert platform.calls == []
+
+
+@pytest.mark.parametrize(
+    ("registered", "is_ours"),
+    [("https://bot.example.com/webhooks/discord", True), ("https://other.example/x", False), (None, False)],
+)
+def test_another_programs_address_is_seen_where_ours_is_known(monkeypatch, registered, is_ours):
+    monkeypatch.setenv("DISCORD_WEBHOOK_URL", "https://bot.example.com/webhooks/discord")
+    found = {"id": "1290000000000000001", "interactions_endpoint_url": registered}
+    adapter = DiscordChannel(DiscordSettings.load())
+    assert run(adapter.registration(FakeClient(Recorder(httpx.Response(200, json=found))))).is_ours is is_ours

@@ -59,6 +59,14 @@ def test_there_are_frames_of_every_event_that_the_relay_forwards():
     }  # fmt: skip
 
 
+def test_an_edit_has_both_its_dates():
+    frame = frame_of("090_relay_update.json")
+    event = event_of(frame)
+    assert event.edited
+    assert event.first_sent_at_ms == (int(frame["d"]["id"]) >> 22) + 1_420_070_400_000
+    assert event.sent_at_ms == 1_795_168_860_000  # 2026-11-20T10:01:00Z
+
+
 def test_a_link_preview_is_no_edit():
     event = event_of(frame_of("222_relay_update_preview.json"))
     assert (event.kind, event.reason) == ("ignore", "not_edited")
