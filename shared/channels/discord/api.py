@@ -25,6 +25,7 @@ FILE_ORIGINS = frozenset({"https://cdn.discordapp.com", "https://media.discordap
 
 _REAL_HOST = "discord.com"
 _EVENTS_SWITCHED_OFF = 3
+_HAS_A_THREAD = 160004
 _CUSTOM = re.compile(r"custom:([0-9]{1,20})")
 
 
@@ -111,13 +112,33 @@ class DiscordApi:
         """See ``Channel.react``."""
         if message_id == to.context.get("interaction_id"):
             raise PermanentError("a command of Discord is no message: nobody can react to it")
-        url = f"{routes.channel_url(to, self.base)}/messages/{quote(message_id, safe='')}"
+        url = routes.message_url(message_id, to, self.base)
         if emoji is not None:
             await self.do(client, "PUT", f"{url}/reactions/{_in_path(emoji)}/@me")
             return
         found = await self.do(client, "GET", url)
         for ours in _ours(found.payload):
             await self.do(client, "DELETE", f"{url}/reactions/{ours}/@me")
+
+    async def make_thread(self, to: Outgoing, client: Client) -> None:
+        """Make the thread in which a message is answered, where there is none yet. The thread has the message's id.
+
+        Source: https://docs.discord.com/developers/resources/channel#start-thread-from-message.
+        """
+        name = to.context.get("makes_thread")
+        if not name or to.thread_id is None:
+            return
+        url = f"{routes.message_url(to.thread_id, to, self.base)}/threads"
+        try:
+            answer = await self.call(client, "POST", url, {"name": name, "auto_archive_duration": 1440})
+        except OutcomeUnknown as error:
+            raise RetryableError(str(error)) from None
+        if answer.payload.get("code") == _HAS_A_THREAD:
+            return
+        result = result_of(answer)
+        if result.outcome == "unknown":
+            raise RetryableError(result.reason)
+        platform_api.expect_success(result)
 
     async def end_wait(self, webhook: str, client: Client, *, age_ms: int) -> None:
         """See ``Channel.end_wait``. What is gone already is as it should be.

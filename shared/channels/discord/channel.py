@@ -78,6 +78,7 @@ class DiscordSettings(AccountSettings):
     api_base: str = Field(default="https://discord.com/api/v10", pattern=r"^https?://[^/?#]+(/[^?#]*)?$")
     webhook_url: str = Field(default="", pattern=r"^(https?://[^/?#]+/[^?#]*)?$")
     relay_secret: SecretStr | None = None
+    threads: bool = False
 
     @field_validator("public_key")
     @classmethod
@@ -115,6 +116,11 @@ MANIFEST = Manifest(
         ),
         ManifestSetting(
             "RELAY_SECRET", "The secret of the Gateway relay, where one runs.", is_secret=True, is_needed=False
+        ),
+        ManifestSetting(
+            "THREADS",
+            "1 answers each mention in a server's channel in a thread of its own; it needs the Gateway relay.",
+            is_needed=False,
         ),
         ManifestSetting("API_BASE", "Another address of Discord's API, for tests.", is_needed=False),
     ),
@@ -158,6 +164,7 @@ class DiscordChannel:
         self._relay_secret = settings.relay_secret.get_secret_value() if settings.relay_secret else None
         self._bot_ids = _ids_of_bot(settings)
         self._webhook_url = settings.webhook_url
+        self._makes_threads = settings.threads
         seal = hashlib.blake2b(bot_token.encode(), digest_size=SecretBox.KEY_SIZE, person=b"postroom-token")
         self._box = SecretBox(seal.digest())
 
@@ -200,7 +207,8 @@ class DiscordChannel:
         match payload:
             case {"op": 0, "t": name, "d": data}:
                 parent = payload.get("x_parent_id")
-                return Received((gateway_frames.event_of(name, data, parent, webhook_id, self._bot_ids),))
+                event = gateway_frames.event_of(name, data, parent, webhook_id, self._bot_ids)
+                return Received((gateway_frames.in_own_thread(event) if self._makes_threads else event,))
         raise PayloadInvalid("the body is no frame of Discord's Gateway")
 
     def _received(self, payload: Any, body: bytes) -> Received:
@@ -279,6 +287,8 @@ class DiscordChannel:
         open_routes = routes.every(to, base=self.api.base, webhook=webhook)
         route = open_routes.pop(routes.best(to, has_token=webhook is not None), None)
         result = routes.expired(to)
+        if route is not None and not route.is_token and not to.edits and to.is_first:
+            await self.api.make_thread(to, client)
         while route:
             result = await self._try(route, part, to, client)
             if result.outcome == "sent":
@@ -307,7 +317,7 @@ class DiscordChannel:
             fields["components"] = components(to.buttons)
         if not route.is_token and route.method == "POST":
             fields |= {"nonce": nonce(to), "enforce_nonce": True}
-            if to.reply_to and to.is_first and "interaction_id" not in to.context:  # an interaction is no message
+            if routes.can_quote(to):
                 fields["message_reference"] = {"message_id": to.reply_to, "fail_if_not_exists": False}
         if route.is_token and to.click is not None and not to.edits:
             fields["flags"] = EPHEMERAL

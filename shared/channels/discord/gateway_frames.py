@@ -25,6 +25,7 @@ _WRITTEN_BY_PEOPLE = (0, 19)  # an ordinary message, and a reply
 _DIRECT = 1
 _GROUP_DM = 3
 _FORWARD = 1
+_LONGEST_NAME = 80  # of a person, in the name of a thread, which has at most 100 characters
 
 
 class _Reference(msgspec.Struct):
@@ -121,6 +122,19 @@ def event_of(name: object, data: object, parent_id: object, key: str, bot_ids: C
     if isinstance(parent_id, str) and re.fullmatch("[0-9]{1,20}", parent_id):
         return replace(event, platform_id=parent_id, thread_id=event.platform_id)
     return event
+
+
+def in_own_thread(event: Event) -> Event:
+    """A mention in a server's channel, as the beginning of a thread of its own; every other event as it is.
+
+    The thread does not exist yet: ``send`` makes it. A thread has the id of the message that it is made from.
+    """
+    begins = event.kind == "message" and event.is_group and event.is_mention and event.thread_id is None
+    if not begins or event.platform_message_id is None:
+        return event
+    name = f"{event.sender[:_LONGEST_NAME]}'s question"  # not its text, which a notice of ours must not hold
+    context = {**event.context, "makes_thread": name}
+    return replace(event, thread_id=event.platform_message_id, context=context)
 
 
 def _created(data: object, key: str, bot_ids: Collection[str]) -> Event:

@@ -54,6 +54,18 @@ def best(to: Outgoing, *, has_token: bool) -> str:
     return "follow_up" if has_token else "channel"
 
 
+def can_quote(to: Outgoing) -> bool:
+    """Whether the message that is answered is one of this very channel: an interaction is no message at all."""
+    is_message = "interaction_id" not in to.context and to.reply_to != to.thread_id
+    return bool(to.reply_to) and to.is_first and is_message
+
+
+def message_url(message_id: str, to: Outgoing, base: str) -> str:
+    """The address of a message where *to* goes. The message that a thread was made from is not in the thread."""
+    place = to.platform_id if message_id == to.thread_id else to.thread_id or to.platform_id
+    return f"{base}/channels/{quote(place, safe='')}/messages/{quote(message_id, safe='')}"
+
+
 def is_secret(to: Outgoing) -> bool:
     """Whether only the person who pressed the button may read it, in a place where others read too."""
     return to.click is not None and not to.edits and bool(to.click.get("guild_id"))

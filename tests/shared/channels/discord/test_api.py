@@ -194,3 +194,14 @@ def test_another_programs_address_is_seen_where_ours_is_known(monkeypatch, regis
     found = {"id": "1290000000000000001", "interactions_endpoint_url": registered}
     adapter = DiscordChannel(DiscordSettings.load())
     assert run(adapter.registration(FakeClient(Recorder(httpx.Response(200, json=found))))).is_ours is is_ours
+
+
+def test_the_message_that_a_thread_was_made_from_is_reacted_to_in_its_channel(discord):
+    platform = Recorder()
+    there = Outgoing(1, 0, "200", "77", None, {}, NOW, is_first=True)
+    for message in ("77", "78"):
+        run(discord.react("x", message, there, FakeClient(platform)))
+    assert [call.partition("/reactions")[0] for call in platform.calls] == [
+        f"PUT {BASE}/channels/200/messages/77",
+        f"PUT {BASE}/channels/77/messages/78",
+    ]

@@ -162,3 +162,25 @@ def test_a_frame_with_one_value_replaced_raises_no_unexpected_error(case, data):
         st.sampled_from([None, True, -1, 2**70, "", "x", [], {}, [None], {"id": 7}, [{"message": 1}]])
     )
     assert event_of(frame)
+
+
+def test_a_mention_begins_a_thread_where_the_operator_wants_that(monkeypatch):
+    assert event_of(frame_of("080_relay_mention.json")).thread_id is None
+    monkeypatch.setenv("DISCORD_THREADS", "1")
+    event = event_of(frame_of("080_relay_mention.json"))
+    assert (event.platform_id, event.thread_id) == ("1290000000000000200", event.platform_message_id)
+    assert event.context["makes_thread"] == "bo's question"
+    in_thread = event_of(frame_of("223_relay_private_thread.json"))
+    assert (in_thread.thread_id, "makes_thread" in in_thread.context) == ("1290000000000000310", False)
+    for name in ("081_relay_dm.json", "098_relay_role_mention.json", "090_relay_update.json", "220_relay_delete.json"):
+        assert event_of(frame_of(name)).thread_id is None, name
+
+
+def test_the_name_of_a_thread_is_within_discords_limit_and_holds_no_text(monkeypatch):
+    """A notice to a refused sender keeps the context, and must hold nothing of what that person wrote."""
+    monkeypatch.setenv("DISCORD_THREADS", "1")
+    frame = frame_of("080_relay_mention.json")
+    frame["d"]["member"]["nick"] = "n" * 500
+    name = event_of(frame).context["makes_thread"]
+    assert len(name) <= 100
+    assert "status" not in name

@@ -498,3 +498,34 @@ def test_an_answer_quotes_the_message_that_it_answers_but_no_interaction(discord
     platform = Platform(ok())
     send(discord, platform, **changes)
     assert platform.bodies[0].get("message_reference") == reference
+
+
+THREAD = {"context": {"guild_id": "1", "makes_thread": "status?"}, "thread_id": "9", "reply_to": "9"}
+MADE = f"POST {BASE}/channels/200/messages/9/threads"
+IN_THREAD = f"POST {BASE}/channels/9/messages"
+
+
+@pytest.mark.parametrize("made", [httpx.Response(201, json={"id": "9"}), refusal(400, 160004)])
+def test_the_first_answer_makes_its_thread_and_stands_in_it(discord, made):
+    platform = Platform(made, ok())
+    assert send(discord, platform, **THREAD) == "4242"
+    assert platform.calls == [MADE, IN_THREAD]
+    assert platform.bodies[0]["name"] == "status?"
+    assert "message_reference" not in platform.bodies[1]  # the message is in the channel, not in the thread
+
+
+def test_later_answers_go_into_the_thread_that_is_there(discord):
+    platform = Platform(ok())
+    send(discord, platform, **THREAD, is_first=False)
+    assert platform.calls == [IN_THREAD]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [(refusal(403, 50013), PermanentError), (refusal(500, 0), RetryableError), (NoAnswer("x"), RetryableError)],
+)
+def test_an_answer_whose_thread_cannot_be_made_goes_nowhere_else(discord, answer, error):
+    platform = Platform(answer)
+    with pytest.raises(error):
+        send(discord, platform, **THREAD)
+    assert platform.calls == [MADE]
