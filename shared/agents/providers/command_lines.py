@@ -41,6 +41,7 @@ def question(turn: Turn, *, has_tools: bool) -> bytes:
                         "text": message.text,
                         "time": message.at_ms,
                         "is_context": message.is_context,
+                        **({message.about[0]: message.about[1]} if message.about else {}),
                     }
                     for message in turn.messages
                 ],

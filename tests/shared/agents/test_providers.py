@@ -219,6 +219,13 @@ def test_the_question_goes_over_standard_input(script):
     }
 
 
+def test_a_program_is_told_what_a_message_does_to_an_earlier_one(script):
+    asked = script("import sys, json; print(json.dumps(json.load(sys.stdin)['messages'][0]))", "new words")
+    (message,) = asked.messages
+    (result,) = run("command", replace(asked, messages=(replace(message, about=("edits", "m7")),)))
+    assert json.loads(result.text)["edits"] == "m7"
+
+
 def test_a_persons_text_is_never_an_argument(script):
     (result,) = run("command", script("import sys; print(sys.argv[1:])", "--help; rm -rf /", arguments=["--own"]))
     assert result.text == "['--own']"
