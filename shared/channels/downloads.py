@@ -70,7 +70,7 @@ def promised_bytes(attachment: Mapping[str, Any]) -> int | None:
 
 def megabytes(size: int) -> str:
     """*size* in bytes as people read it, such as ``20 MiB``."""
-    return f"{size / 1024**2:.3g} MiB"
+    return f"{size / 1024**2:.3g} MiB" if size >= 1024**2 else f"{size} bytes"
 
 
 def _too_long(limit_bytes: int, promised: int | None) -> str:

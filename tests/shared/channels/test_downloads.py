@@ -116,6 +116,6 @@ def test_the_promised_size_is_a_number_of_the_platform(size, promised):
     assert downloads.promised_bytes({"size": size}) == promised
 
 
-@pytest.mark.parametrize(("size", "shown"), [(20 << 20, "20 MiB"), (1 << 19, "0.5 MiB"), (50 << 20, "50 MiB")])
+@pytest.mark.parametrize(("size", "shown"), [(20 << 20, "20 MiB"), (1 << 19, "524288 bytes"), (50 << 20, "50 MiB")])
 def test_sizes_are_told_as_people_read_them(size, shown):
     assert downloads.megabytes(size) == shown
