@@ -335,6 +335,7 @@ class Outgoing:
         context: the ``context`` of the event to answer; empty for proactive messages.
         asked_at_ms: when that event arrived, in ms UTC. Tokens that live for minutes are measured from it.
         is_first: this is the first part of the first response to that event.
+        is_last: this is the last part of its response.
         buttons: the buttons under this part.
         edits: the platform's id of the message that this part replaces, with its buttons. If that message is gone, the
             adapter sends a new one.
@@ -351,6 +352,7 @@ class Outgoing:
     context: Mapping[str, Any]
     asked_at_ms: int
     is_first: bool
+    is_last: bool = True
     buttons: tuple[Button, ...] = ()
     edits: str | None = None
     click: Mapping[str, Any] | None = None

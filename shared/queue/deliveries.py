@@ -134,6 +134,7 @@ class Sending:
             context=content.get("context") or {},
             asked_at_ms=content.get("asked_at", response.created_at),
             is_first=self.is_first and index == 0,
+            is_last=index == of - 1,
             buttons=tuple(Button(*pair) for pair in content.get("buttons", ())) if index == of - 1 else (),
             edits=edits,
             click=content.get("click") if is_for_presser or edits else None,

@@ -30,6 +30,7 @@ from pydantic_settings import SettingsConfigDict
 from shared.channels import downloads, platform_api, standard_webhooks
 from shared.channels.account_settings import AccountSettings
 from shared.channels.base import (
+    Button,
     Event,
     Evidence,
     Kind,
@@ -79,6 +80,7 @@ class DiscordSettings(AccountSettings):
     webhook_url: str = Field(default="", pattern=r"^(https?://[^/?#]+/[^?#]*)?$")
     relay_secret: SecretStr | None = None
     threads: bool = False
+    reply_button: bool = False
 
     @field_validator("public_key")
     @classmethod
@@ -120,6 +122,11 @@ MANIFEST = Manifest(
         ManifestSetting(
             "THREADS",
             "1 answers each mention in a server's channel in a thread of its own; it needs the Gateway relay.",
+            is_needed=False,
+        ),
+        ManifestSetting(
+            "REPLY_BUTTON",
+            "1 puts a Reply button under each answer to a command; it opens a form, and needs no relay.",
             is_needed=False,
         ),
         ManifestSetting("API_BASE", "Another address of Discord's API, for tests.", is_needed=False),
@@ -165,6 +172,7 @@ class DiscordChannel:
         self._bot_ids = _ids_of_bot(settings)
         self._webhook_url = settings.webhook_url
         self._makes_threads = settings.threads
+        self._has_reply_button = settings.reply_button
         seal = hashlib.blake2b(bot_token.encode(), digest_size=SecretBox.KEY_SIZE, person=b"postroom-token")
         self._box = SecretBox(seal.digest())
 
@@ -313,8 +321,9 @@ class DiscordChannel:
 
     async def _try(self, route: SendRoute, part: Part, to: Outgoing, client: Client) -> CallResult:
         fields: dict[str, Any] = {"allowed_mentions": NO_PINGS}
-        if to.buttons or to.edits:  # an edit with an empty list removes the buttons
-            fields["components"] = components(to.buttons)
+        buttons = to.buttons or self._reply_button(to)
+        if buttons or to.edits:  # an edit with an empty list removes the buttons
+            fields["components"] = components(buttons)
         if not route.is_token and route.method == "POST":
             fields |= {"nonce": nonce(to), "enforce_nonce": True}
             if routes.can_quote(to):
@@ -342,6 +351,11 @@ class DiscordChannel:
         except PermanentError:  # the bot may not read there
             return Evidence("none")
         return read_back.evidence(found, part, to, self._application_id) if found is not None else Evidence("none")
+
+    def _reply_button(self, to: Outgoing) -> tuple[Button, ...]:
+        """Under the end of an answer to a command: without the Gateway, a person can't simply type on."""
+        is_answer = to.is_last and not to.edits and to.click is None and "interaction_id" in to.context
+        return (Button("Reply", forms.REPLY),) if self._has_reply_button and is_answer else ()
 
     async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:
         """See ``Channel.react``."""

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared.channels.base import Button, Outgoing, Part
+from shared.channels.discord import forms
 from shared.channels.discord.api_calls import RACE_MS, classify, race_wait_ms
 from shared.channels.discord.channel import DiscordChannel, DiscordSettings
 from shared.core.errors import (
@@ -529,3 +530,28 @@ def test_an_answer_whose_thread_cannot_be_made_goes_nowhere_else(discord, answer
     with pytest.raises(error):
         send(discord, platform, **THREAD)
     assert platform.calls == [MADE]
+
+
+@pytest.mark.parametrize(
+    ("changes", "labels"),
+    [
+        ({}, ["Reply"]),
+        ({"is_first": False, "part_index": 1}, ["Reply"]),
+        ({"is_last": False}, None),
+        ({"buttons": (Button("Yes", "y"),)}, ["Yes"]),
+        ({"context": {"guild_id": "1"}}, None),  # typed by a person, who can type on
+        ({"edits": "5"}, []),
+    ],
+)
+def test_a_reply_button_stands_under_the_end_of_an_answer_where_it_is_wanted(monkeypatch, discord, changes, labels):
+    context = {"sealed_token": discord.seal(TOKEN), "bot_is_there": True, "interaction_id": "1"}
+    platform = Platform(ok())
+    send(discord, platform, **{"context": context, **changes})
+    assert "Reply" not in json.dumps(platform.bodies)
+
+    monkeypatch.setenv("DISCORD_REPLY_BUTTON", "1")
+    send(DiscordChannel(DiscordSettings.load()), platform, **{"context": context, **changes})
+    rows = platform.bodies[1].get("components")
+    assert (rows if rows is None else [key["label"] for row in rows for key in row["components"]]) == labels
+    if labels == ["Reply"]:
+        assert rows[0]["components"][0]["custom_id"] == forms.REPLY
