@@ -138,7 +138,7 @@ MANIFEST = Manifest(
         "Page *Installation*: allow both contexts; for servers the scopes `applications.commands` and `bot`, with the "
         "permissions *Send Messages*, *Send Messages in Threads*, *Read Message History*, *Add Reactions* and "
         "*Attach Files*.",
-        "Give ingest, dispatch and deliver the settings below, and start them ([on one host](../first-bot.md)).",
+        "Give ingest, dispatch, deliver and sweep the settings below, and start them ([on one host](../first-bot.md)).",
         "Let an HTTPS proxy with a public name serve ingest.",
         "Page *General Information*, *Interactions Endpoint URL*: `https://bot.example.com/webhooks/discord`. Discord "
         "tries it as you save, so Postroom must be running.",

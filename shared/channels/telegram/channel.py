@@ -102,7 +102,7 @@ MANIFEST = Manifest(
     steps=(
         "Open a chat with @BotFather, send `/newbot`, and keep the token.",
         "Make up a secret, such as with `openssl rand -hex 24`.",
-        "Give ingest, dispatch and deliver the settings below, and start them ([on one host](../first-bot.md)).",
+        "Give ingest, dispatch, deliver and sweep the settings below, and start them ([on one host](../first-bot.md)).",
         "Let an HTTPS proxy with a public name serve ingest, on port 443, 80, 88 or 8443.",
         "Connect the bot: it is safe to repeat, and a bot of another program stays with it.",
         "Make yourself the owner: `emulator pair`, and send the `/start` line that it prints to the bot.",

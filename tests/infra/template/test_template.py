@@ -74,10 +74,10 @@ def test_the_template_is_read_exactly():
         return FunctionSpec(name, port, timeout_ms, environment, secrets, line_of(f"- Name: {name}\n")[0])
 
     assert deployment.functions == (
-        function("ingest", 9001, 10_000, WEBHOOKS, CHANNELS),
+        function("ingest", 9001, 10_000, WEBHOOKS | {"TELEGRAM_BOT_USERNAME": ""}, CHANNELS),
         function("dispatch", 9002, 10_000, DATA | AGENTS | ZONE | WHO | MODELS, TICKED + MODEL_KEYS + CHANNELS),
         function("deliver", 9003, 10_000, DATA, TICKED + CHANNELS),
-        function("sweep", 9004, 50_000, DATA, TICKED),
+        function("sweep", 9004, 50_000, DATA | {"TELEGRAM_WEBHOOK_URL": ""}, TICKED + CHANNELS),
         function("recurrence", 9005, 50_000, DATA | ZONE, TICKED),
         function("api", 3777, 90_000, DATA | AGENTS | ZONE | REPLICATED, ("POSTROOM_API_TOKEN",)),
     )
@@ -396,15 +396,15 @@ def test_a_function_without_its_file_is_a_problem(tmp_path):
 def test_a_ticked_function_needs_the_secret(tmp_path):
     old = (
         "          Secrets: [{Name: POSTROOM_TICK_SECRET, ValueFrom: !Ref TickSecret}]\n          HealthCheck:\n"
-        '            Command: [CMD, python, -m, infra.probe, "9004"]'
+        '            Command: [CMD, python, -m, infra.probe, "9005"]'
     )
     text = planted((old, old.split("\n", 1)[1]))
 
     (problem,) = problems_of(tmp_path, text)
 
-    tick = line_of("sweep=60s@9004", text)[0]
-    assert problem.message == f"sweep is ticked (line {tick}) but not given POSTROOM_TICK_SECRET"
-    assert problem.line == line_of("- Name: sweep\n", text)[0]
+    tick = line_of("recurrence=60s@9005", text)[0]
+    assert problem.message == f"recurrence is ticked (line {tick}) but not given POSTROOM_TICK_SECRET"
+    assert problem.line == line_of("- Name: recurrence\n", text)[0]
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def add_account(
     return result(
         made,
         f"Account {account['name']} is added. Its webhook is {account['address']} at your address.",
-        f"Set {' and '.join(account['variables'])} for ingest, dispatch and deliver, and start them again.",
+        f"Set {' and '.join(account['variables'])} for ingest, dispatch, deliver and sweep, and start them again.",
         f"The steps: docs/channels/{platform}.md",
     )
 

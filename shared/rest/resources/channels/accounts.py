@@ -25,10 +25,10 @@ AgentId = Annotated[str, Field(max_length=64)]
 class AccountView(TypedDict):
     """One account.
 
-    *address*: the path of its webhook. *variables*: the settings that ingest, dispatch and deliver need. *status*:
-    active, wanted (a person was asked to make the bot) or given (its token is being fetched). *agent*: whose bot it is;
-    null: of all agents. *manager*: the account whose bot made it. *failure*: why the last attempt to set it up failed.
-    *paused*: why nothing is sent through it.
+    *address*: the path of its webhook. *variables*: the settings that ingest, dispatch, deliver and sweep need.
+    *status*: active, wanted (a person was asked to make the bot) or given (its token is being fetched). *agent*: whose
+    bot it is; null: of all agents. *manager*: the account whose bot made it. *failure*: why the last attempt
+    to set it up failed. *paused*: why nothing is sent through it.
     """
 
     name: str

@@ -213,6 +213,13 @@ def test_a_text_that_a_caption_holds_stands_at_the_first_files(telegram, made):
     assert (first.text, second.text) == ("x" * 1000, "")
 
 
+@pytest.mark.parametrize("text", ["x" * 1001, "😀" * 501], ids=["letters", "pairs"])
+def test_a_caption_is_counted_as_telegram_does_with_some_room(telegram, made, text):
+    """Telegram's limit is 1024, in code points or in UTF-16 units."""
+    first, second = telegram.render(text, [made("photo")])
+    assert (first.text, first.files, second.text) == (text, (), "")
+
+
 @pytest.mark.parametrize("text", ["", " \n"])
 def test_files_need_no_text(telegram, made, text):
     platform = Platform(SENT)
