@@ -5,21 +5,26 @@ chat page, ``/accounts/telegram.sales/telegram`` its Bot API. People have the sa
 platforms; chats, messages and updates belong to one bot.
 """
 
-from collections.abc import Awaitable, Callable
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from aiohttp import web
 from yarl import URL
 
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.errors import ActionRefused
+from emulator.platforms.store import PlatformStore
+from emulator.platforms.telegram.api import FakeTelegram
 from shared.channels import registry
 from shared.core import accounts
 from shared.core.errors import ConfigInvalid
 from shared.roster import account_tokens
 
 _FILE = "platforms{}.db"
+_SUGGESTED = re.compile(r"(_[0-9a-f]{4})?_?bot$")  # what Postroom puts behind the word of the account
 
 
 class AccountWorld(Protocol):
@@ -27,6 +32,8 @@ class AccountWorld(Protocol):
 
     url: str
 
+    @property
+    def telegram(self) -> FakeTelegram: ...
     def environment(self) -> dict[str, str]: ...
     def begin(self, url: str) -> list[web.AbstractRouteDef]: ...
     async def register_telegram(self) -> None: ...
@@ -83,6 +90,28 @@ class FurtherAccounts:
         for world, _ in self._worlds.values():
             await world.stop()
         self._worlds.clear()
+
+    def bot_of(self, token: str) -> FakeTelegram | None:
+        """The Bot API of the bot with this token: all bots of a platform share one address."""
+        return next((world.telegram for world, _ in self._worlds.values() if world.telegram.token == token), None)
+
+    def adopt(self, bot_id: int, bot: Mapping[str, Any]) -> None:
+        """Give a bot that a person has made chats of its own, or its new token; Postroom registers its webhook."""
+        word = _SUGGESTED.sub("", bot["username"].lower())
+        name = f"telegram.{word}" if is_name(f"telegram.{word}") else f"telegram.bot{bot_id}"
+        fakes = (world.telegram for world, _ in self._worlds.values())
+        known = next((fake for fake in fakes if fake.objects.me["id"] == bot_id), None)
+        if known is None and name in self._worlds:
+            raise ActionRefused(f"there is a bot of the account {name} already")
+        store = PlatformStore(self._config.state / file_of(name))
+        store.put("telegram.bot", json.dumps({"id": bot_id, "token": bot["token"].partition(":")[2]}))
+        store.put("bot.name", bot["name"])
+        store.put("bot.username", bot["username"])
+        store.close()
+        if known is None:
+            self._open(name)
+        else:
+            known.renew(bot["token"])
 
     def _open(self, name: str) -> AccountWorld:
         base = self._config.telegram_webhook_url.rpartition("/")[0]

@@ -52,9 +52,17 @@ class Platforms:
         self._discord = FakeDiscord(config, self._store, self._bus, self._app)
         self._interactions = Interactions(config, self._store, self._bus, self._discord)
         self._discord_people = DiscordPeople(self._store, self._bus, self._discord, self._interactions)
+        self._telegram.bot_of = self.further.bot_of
+        self._telegram.managed.adopt = self.further.adopt
+        self._telegram_people.make_bot = self._telegram.managed.create
         self._site: LimitedSite | None = None
         self._is_open = True
         self.url = ""
+
+    @property
+    def telegram(self) -> FakeTelegram:
+        """The Bot API of the bot on Telegram."""
+        return self._telegram
 
     def environment(self) -> dict[str, str]:
         """The settings with which the functions reach and verify the fakes. Call it after ``start``."""

@@ -8,6 +8,8 @@ Source: https://core.telegram.org/bots/api; error wording after the open source 
 
 import re
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
@@ -47,6 +49,7 @@ class FakeTelegram:
 
     def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus, bot: TelegramBot) -> None:
         self._store, self._bus, self._bot, self._clock = store, bus, bot, config.clock
+        self.bot_of: Callable[[str], FakeTelegram | None] = lambda token: None  # a managed bot with chats of its own
         self.faults = Faults()
         self.files = TelegramFiles(store, bot)
         self.objects = TelegramObjects(store, bot, self.files)
@@ -64,6 +67,15 @@ class FakeTelegram:
         )
         methods = [method for part in parts for method in part.methods()]
         self._methods: dict[str, ApiMethod] = {method.name.lower(): method for method in methods}
+
+    @property
+    def token(self) -> str:
+        """The token of the bot."""
+        return self._bot.token
+
+    def renew(self, token: str) -> None:
+        """Take the bot's new token; the old one works no more."""
+        self._bot = replace(self._bot, token=token)
 
     def routes(self) -> list[web.AbstractRouteDef]:
         return [
@@ -83,7 +95,8 @@ class FakeTelegram:
         if not re.fullmatch(r"\d{1,16}:[A-Za-z0-9_-]{1,80}", token):
             return respond(TelegramError(404, "Not Found").envelope())
         if token != self._bot.token:
-            return respond(self._as_managed(token, name))
+            other = self.bot_of(token)
+            return respond(self._as_managed(token, name)) if other is None else await other.handle(request)
         try:
             params = await read_params(request)
         except TelegramError as refusal:

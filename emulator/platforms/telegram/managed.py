@@ -8,6 +8,7 @@ Source: https://core.telegram.org/bots/api#getmanagedbottoken, #managedbotupdate
 
 import json
 import secrets
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from emulator.platforms.errors import ActionRefused
@@ -18,6 +19,7 @@ from emulator.platforms.telegram.updates import UpdateDelivery
 
 _KEY = "telegram.managed"
 MAX_ADDED = 10
+TAP = "make the bot"  # what the button of a message that asks for a bot stands for
 
 
 class ManagedBots:
@@ -25,6 +27,9 @@ class ManagedBots:
 
     def __init__(self, store: PlatformStore, objects: TelegramObjects, updates: UpdateDelivery) -> None:
         self._store, self._objects, self._updates = store, objects, updates
+        self.adopt: Callable[[int, Mapping[str, Any]], None] = lambda bot_id, bot: (
+            None
+        )  # gives the bot chats of its own
 
     def methods(self) -> tuple[ApiMethod, ...]:
         return (
@@ -46,6 +51,7 @@ class ManagedBots:
         bot_id = 7_900_000_001 + len(bots)
         bots[str(bot_id)] = {"name": name, "username": username, "owner": person_id, "token": _token(bot_id)}
         self._keep(bots)
+        self.adopt(bot_id, bots[str(bot_id)])
         return {"bot": str(bot_id), "update_id": self._tell(bot_id, bots[str(bot_id)])}
 
     def by_token(self, token: str) -> dict[str, Any] | None:
@@ -62,6 +68,7 @@ class ManagedBots:
         bot_id, bot = self._managed(params)
         bot["token"] = _token(bot_id)
         self._keep({**self._bots(), str(bot_id): bot})
+        self.adopt(bot_id, bot)
         self._tell(bot_id, bot)
         return MethodResult(bot["token"])
 
@@ -90,6 +97,18 @@ class ManagedBots:
 
     def _keep(self, bots: dict[str, dict[str, Any]]) -> None:
         self._store.put(_KEY, json.dumps(bots))
+
+
+def request_in(params: Params) -> dict[str, str] | None:
+    """What a message asks for, with its button: the name and the username of a bot to make; None: nothing."""
+    given = parse_nested(params.get("reply_markup") or {})
+    rows = given.get("keyboard") if isinstance(given, dict) else None
+    keys = [key for row in rows or () if isinstance(row, list) for key in row if isinstance(key, dict)]
+    for key in keys:
+        if isinstance(wanted := key.get("request_managed_bot"), dict):
+            name, username = wanted.get("suggested_name"), wanted.get("suggested_username")
+            return {"text": str(key.get("text")), "name": str(name or "Bot"), "username": str(username or "")}
+    return None
 
 
 def _token(bot_id: int) -> str:

@@ -10,6 +10,7 @@ from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.initial_people import TelegramBot
 from emulator.platforms.store import FakeMessage, PlatformStore
+from emulator.platforms.telegram import managed
 from emulator.platforms.telegram.calls import (
     ApiMethod,
     MethodResult,
@@ -81,7 +82,10 @@ class TelegramMessages:
         reply_to = self._places.reply_to(chat, params)
         self._places.flood.take(chat)
         detail: dict[str, Any] = {"entities": list(formatted.entities)}
-        given = {"reply_to": reply_to, "thread": thread, "keyboard": buttons}
+        asked = managed.request_in(params)
+        if asked is not None:
+            buttons = [[{"text": asked["text"], "callback_data": managed.TAP}]]
+        given = {"reply_to": reply_to, "thread": thread, "keyboard": buttons, "bot_request": asked}
         detail |= {key: value for key, value in given.items() if value is not None}
         message = self._store.add_message(
             chat,

@@ -5,7 +5,7 @@ Each action becomes an update. An action under an unknown number creates that pe
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from emulator.platforms import reactions
@@ -13,6 +13,7 @@ from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.errors import ActionRefused
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
+from emulator.platforms.telegram.managed import TAP
 from emulator.platforms.telegram.markup import find, utf16_length
 from emulator.platforms.telegram.objects import TelegramObjects
 from emulator.platforms.telegram.queue import KINDS
@@ -36,6 +37,7 @@ class TelegramPeople:
         self._config, self._store, self._bus = config, store, bus
         self._objects, self._updates = objects, updates
         self._clock = config.clock
+        self.make_bot: Callable[[str, str, str], dict[str, Any]] = _no_bot
 
     def say(
         self,
@@ -103,6 +105,9 @@ class TelegramPeople:
         buttons = [button for row in message.detail.get("keyboard", ()) for button in row]
         if data not in [button.get("callback_data") for button in buttons]:
             raise ActionRefused(f"message {message_id} has no button with this data")
+        if data == TAP and (asked := message.detail.get("bot_request")) is not None:
+            made = self.make_bot(person.id, asked["name"], asked["username"])
+            return {"chat": chat.id, "message_id": message.id, **made}
         query = {
             "id": str(secrets.randbits(62)),
             "from": self._objects.person(person),
@@ -329,3 +334,7 @@ def _check(text: str, *, is_caption: bool) -> None:
     most, where = (MAX_CAPTION, "under a file") if is_caption else (MAX_TEXT, "in one message")
     if utf16_length(text) > most:
         raise ActionRefused(f"Telegram's apps send at most {most} characters {where}")
+
+
+def _no_bot(person: str, name: str, username: str) -> dict[str, Any]:
+    raise ActionRefused("no bot can be made here")
