@@ -37,6 +37,7 @@ from shared.routing.effects import (
     Drop,
     Effect,
     HoldForSender,
+    Isolated,
     ReplaceMessage,
     StoreMessage,
     WithinLimits,
@@ -65,14 +66,17 @@ def handle(conn: apsw.Connection, channel: str, event: Event, policy: AccessPoli
     held = _replace_held(conn, channel, event)
     wired_chat = wirings.find_chat(conn, channel, event.platform_id or "")
     if wired_chat is None or not wired_chat.wirings:
-        return Routed(changed=held) if held else _drop(conn, channel, event, "not_wired", policy, now_ms)
+        return Routed(changed=held) if held else _as_message(conn, channel, event, policy, now_ms)
     effects = list(_decide(conn, channel, event, wired_chat, is_held=held > 0, now_ms=now_ms))
     routed = apply(conn, channel, event, effects, policy=policy, chat=wired_chat.chat, now_ms=now_ms)
     return routed._replace(changed=routed.changed + held)
 
 
-def _drop(conn: apsw.Connection, channel: str, event: Event, reason: str, policy: AccessPolicy, now_ms: int) -> Routed:
-    return apply(conn, channel, event, [Drop(reason)], policy=policy, now_ms=now_ms)
+def _as_message(conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, now_ms: int) -> Routed:
+    """Where no agent answers yet, an edit that addresses the bot may be what an owner is asked about."""
+    if _is_unseen(conn, channel, event, event.platform_message_id or "", now_ms):
+        return router.route(conn, channel, replace(event, kind="message"), policy, now_ms=now_ms)
+    return apply(conn, channel, event, [Drop("not_wired")], policy=policy, now_ms=now_ms)
 
 
 # -- before it is a message -------------------------------------------------------------------------------------------
@@ -146,9 +150,15 @@ def _decide(
         step = judge(mine, offer, engages=bool(chosen and chosen[0].trigger), takes=bool(chosen), is_unseen=is_unseen)
         effects = _effects(step, mine, offer, is_held=is_held)
         is_given = is_given or bool(effects)
-        yield from effects
+        yield from (_isolated(wired.agent, each) for each in effects)
     if not is_given:
         yield Drop("not_addressed")
+
+
+def _isolated(agent: str, effect: Effect) -> Effect:
+    if isinstance(effect, StoreMessage | HoldForSender | ReplaceMessage):
+        return Isolated(agent, effect)
+    return effect
 
 
 def _is_unseen(conn: apsw.Connection, channel: str, event: Event, whole_id: str, now_ms: int) -> bool:

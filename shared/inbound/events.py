@@ -37,7 +37,7 @@ def handle(conn: apsw.Connection, channel: str, event: Event, policy: AccessPoli
         case "callback":
             routed = _handle_press(conn, channel, event, policy, now_ms=now_ms)
         case "edit" | "delete" | "reaction":
-            routed = _TO_MESSAGES[event.kind](conn, channel, event, policy, now_ms=now_ms)
+            routed = _handle_change(conn, channel, event, policy, now_ms=now_ms)
         case "membership":
             routed = _handle_membership(conn, channel, event, now_ms=now_ms)
         case "migrate":
@@ -98,6 +98,18 @@ def _handle_account(conn: apsw.Connection, channel: str, event: Event, policy: A
     if own_bots.made(conn, channel, owner, bot, username, now_ms=now_ms):
         return Routed(said=True)  # deliver sets it up
     return apply(conn, channel, event, [Drop("bot_not_asked_for")], policy=policy, now_ms=now_ms)
+
+
+def _handle_change(
+    conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, *, now_ms: int
+) -> Routed | None:
+    """What a person does to an earlier message. Rows of it that can't be used cost this event alone."""
+    try:
+        with savepoint(conn):
+            return _TO_MESSAGES[event.kind](conn, channel, event, policy, now_ms=now_ms)
+    except OF_ONE_ROW as error:
+        log.exception("event.unreadable", kind=event.kind, reason=type(error).__name__)
+        return apply(conn, channel, event, [Drop("malformed")], policy=policy, now_ms=now_ms)
 
 
 def _handle_piece(

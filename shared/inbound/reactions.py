@@ -22,7 +22,7 @@ from shared.db.roster.wirings import WiredChat
 from shared.db.views import originals
 from shared.inbound import answers
 from shared.routing.apply import Routed, apply
-from shared.routing.effects import Drop, Effect, StoreMessage, WithinLimits
+from shared.routing.effects import Drop, Effect, Isolated, StoreMessage, WithinLimits
 from shared.routing.offers import make_offer
 from shared.routing.quotations import Authors
 from shared.routing.recipients import Recipient
@@ -113,4 +113,5 @@ def _decide(
         if target.message_id is not None:
             about = {"message_id": target.message_id, "as": "reacts_to"}
         is_allowed = offer.verdict == "allow"
-        yield StoreMessage(offer.recipient, told, about) if is_allowed else Drop(offer.reason)
+        told_once = Isolated(wired.agent, StoreMessage(offer.recipient, told, about))
+        yield told_once if is_allowed else Drop(offer.reason)

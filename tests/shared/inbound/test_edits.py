@@ -8,7 +8,7 @@ from shared.db.queue import claims
 from shared.routing.apply import Routed
 from tests.shared.inbound.test_albums_of_events import due, kept, piece, recorded
 from tests.shared.inbound.test_events import LIMITED, take
-from tests.shared.routing.test_router import become, event, make_chat, reasons, wire
+from tests.shared.routing.test_router import OPEN, WIRE, become, event, make_chat, reasons, wire
 from tests.support import NOW, column
 from tests.support import take as claim
 
@@ -264,8 +264,23 @@ def test_edits_count_against_the_limit(conn, chat):
     assert take(conn, edit("more", "e3"), LIMITED).dropped == "rate_limited:sender"
 
 
-def test_an_edit_in_a_chat_without_an_agent_leaves_its_reason(conn):
-    assert take(conn, edit()).dropped == "not_wired"
+@pytest.mark.parametrize("first", [NOW, None])
+def test_an_edit_in_a_chat_without_an_agent_leaves_its_reason(conn, first):
+    assert take(conn, edit(first_sent_at_ms=first), WIRE if first is None else OPEN).dropped == "not_wired"
+
+
+def test_an_edit_that_names_the_bot_in_a_new_chat_is_its_first_message(conn):
+    take(conn, sent(is_group=True, is_mention=False), WIRE)
+    assert take(conn, edit(is_group=True), WIRE).stored == 1
+    assert stored(conn) == [(EDITED, 1, "pending")]
+
+
+def test_a_row_that_can_not_be_used_costs_the_edit_alone(conn, chat):
+    take(conn, piece(1, "one"))
+    due(conn)
+    rows(conn, "UPDATE messages SET content = '{\"pieces\": [7]}'")
+    assert take(conn, piece(1, "uno", kind="edit", event_key="x")).dropped == "malformed"
+    assert stored(conn) == [("one", 1, "pending")]
 
 
 @pytest.mark.parametrize("lacks", [{"platform_message_id": None}, {"reason": "malformed"}])
