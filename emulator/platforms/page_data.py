@@ -78,7 +78,8 @@ class PageData:
 
     def commands(self, platform: Platform) -> list[dict[str, Any]]:
         """The bot's commands as it registered them at the platform."""
-        kept = json.loads(self._store.get(f"{platform}.commands") or "[]")
+        keys = (f"{platform}.commands", f"{platform}.commands.guild")
+        kept = [command for key in keys for command in json.loads(self._store.get(key) or "[]")]
         return [command for command in kept if isinstance(command, dict)]
 
     def deliveries(self, platform: Platform, chat: str | None = None) -> list[dict[str, Any]]:

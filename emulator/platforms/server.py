@@ -23,8 +23,10 @@ from emulator.platforms.telegram.api import FakeTelegram
 from emulator.platforms.telegram.calls import MAX_FORM_BYTES
 from emulator.platforms.telegram.chat_actions import TelegramChatActions
 from emulator.platforms.telegram.people import TelegramPeople
+from shared.channels.discord import command_list
 from shared.channels.telegram.webhooks import UPDATES
 from shared.core.errors import ConfigInvalid
+from shared.routing.commands import MENU
 
 
 class Platforms:
@@ -129,6 +131,14 @@ class Platforms:
         await self.register_telegram()
         await self.register_discord()
         await self.further.register()
+
+    async def offer_commands(self) -> None:
+        """Register Postroom's commands where there are none, as ``emulator channel`` does at the real platforms."""
+        listed = [{"command": name, "description": words} for name, words in MENU.items()]
+        known = await self._telegram.call("getMyCommands", {})
+        if known.get("result") == []:
+            await self._telegram.call("setMyCommands", {"commands": listed})
+        self._discord.application.offer(command_list.wanted(None))
 
     async def register_discord(self) -> None:
         """Let Discord check its endpoint. Raises ConfigInvalid if it refuses."""

@@ -267,6 +267,7 @@ class Supervisor:
         # The test of a forged webhook makes the functions log refusals, which are no news to a person at the terminal.
         self._console.hides_all_but_errors = True
         await self._components.platforms.register()
+        await self._components.platforms.offer_commands()
         self._print_step("platforms", "telegram, discord   webhooks signed; forged ones are refused (tested)", begun)
 
     def _start_ticks(self) -> None:

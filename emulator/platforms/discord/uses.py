@@ -5,6 +5,7 @@ Each becomes an interaction, whose delivery runs when the method returns; :mod:`
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from emulator.platforms.discord import component_tree
@@ -141,7 +142,8 @@ class DiscordUses:
         return data
 
     def _registered(self, name: str, kind: int) -> dict[str, Any]:
-        for command in json.loads(self._store.get("discord.commands") or "[]"):
+        kept = [json.loads(self._store.get(key) or "[]") for key in ("discord.commands", "discord.commands.guild")]
+        for command in chain(*kept):
             if command.get("name") == name and command.get("type", SLASH) == kind:
                 return dict(command)
         raise ActionRefused(f"the app has registered no such command: {name}")

@@ -59,7 +59,7 @@ function keyboardOf(message) {
 function drawUnit(unit, next, last) {
   const [first] = unit.messages, main = unit.messages.find((m) => m.text) ?? first, end = unit.messages.at(-1);
   const mine = first.author.id === person && !first.author.is_bot, c = chatOf(chat);
-  const edited = unit.messages.some((m) => m.edited_ms), [tone, words] = stateOf(end) || [];
+  const edited = unit.messages.some((m) => m.edited_ms && m.state !== "done"), [tone, words] = stateOf(end) || [];
   const text = unit.messages.filter((m) => m.text || m.command || m.state === "thinking").map((m) => el("div", {class: "body"}, bodyOf(m)));
   return el("article", {class: "row" + (mine ? " mine" : "") + (next ? " next" : "") + (last ? " last" : ""), tabindex: "-1", "data-id": main.id, "aria-label": `${first.author.name}, ${time(first.created_ms)}`},
     mine ? null : face(first.author.name, first.author.is_bot ? "bot" : first.author.name),

@@ -5,7 +5,7 @@ Source: https://discord.com/developers/docs/resources/application, interactions/
 
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -32,6 +32,7 @@ _COMMAND: dict[str, Any] = {
     "integration_types": [0],
     "nsfw": False,
 }
+_EVERYWHERE = "discord.commands"  # where the global commands are kept
 
 
 class ApplicationRoutes:
@@ -177,10 +178,18 @@ class ApplicationRoutes:
                 return command
         raise DiscordError(404, 10063, "Unknown application command")
 
+    def offer(self, commands: Sequence[dict[str, Any]]) -> None:
+        """Register *commands* everywhere, as the app's operator does; not where some are registered already."""
+        if self._store.get(_EVERYWHERE) is None:
+            self._store.put(_EVERYWHERE, json.dumps([self._completed(each, None, {}) for each in commands]))
+
     def _command(self, request: web.Request, given: dict[str, Any], known_id: str | None) -> dict[str, Any]:
+        guild = {"guild_id": GUILD_ID} if "guild" in request.match_info else {}
+        return self._completed(given, known_id, guild)
+
+    def _completed(self, given: dict[str, Any], known_id: str | None, guild: dict[str, str]) -> dict[str, Any]:
         new = str(self._snowflakes.next())
         ids = {"id": known_id or new, "application_id": self._app.id, "version": new}
-        guild = {"guild_id": GUILD_ID} if "guild" in request.match_info else {}
         named = {key: value for key, value in given.items() if key != "id" and value is not None}
         return {**_COMMAND, **ids, **guild, **named}
 
@@ -195,7 +204,7 @@ class ApplicationRoutes:
 
 
 def _key(request: web.Request) -> str:
-    return "discord.commands" + (".guild" if "guild" in request.match_info else "")
+    return _EVERYWHERE + (".guild" if "guild" in request.match_info else "")
 
 
 def _check_commands(commands: Any) -> None:

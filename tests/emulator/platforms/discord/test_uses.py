@@ -238,3 +238,19 @@ def test_a_thread_is_opened_from_a_message_and_written_in(play):
             assert why in (await act(world, "threads", body, status=400))["error"]
 
     using(play, scenario)
+
+
+def test_the_emulator_registers_postrooms_own_commands_unless_somebody_did(play):
+    async def scenario(world):
+        await world.platforms.offer_commands()
+        shown = (await world.see(f"/chat/discord/chats/{CHANNEL}"))["commands"]
+        assert [command["name"] for command in shown] == [each["name"] for each in COMMANDS]
+        menu = (await world.bot("getMyCommands"))["result"]
+        assert [each["command"] for each in menu] == ["stop", "clear"]
+        await world.as_bot("PUT", f"/applications/{world.env['DISCORD_APPLICATION_ID']}/commands", [])
+        world.platforms._store.conn.execute("DELETE FROM meta WHERE key = 'discord.commands'")
+        await world.platforms.offer_commands()
+        shown = (await world.see(f"/chat/discord/chats/{CHANNEL}"))["commands"]
+        assert [command["name"] for command in shown][:2] == ["ask", "stop"]
+
+    using(play, scenario)
