@@ -207,7 +207,9 @@ def _effects(step: Step, mine: Sequence[Original], offer: Offer, *, is_held: boo
     if step == "engage":
         waiting = [CancelMessage(each.id, _REPLACED) for each in mine if each.waits]
         return [*waiting, StoreMessage(offer.recipient._replace(trigger=True), offer.heard)]
-    return [_keep(step, mine, offer)]
+    is_asked_anew = step == "replace" and any(each.trigger for each in mine)  # a turn gave it back
+    older = [each for each in mine if each.waits and not each.trigger] if is_asked_anew else []
+    return [*(CancelMessage(each.id, _REPLACED) for each in older), _keep(step, mine, offer)]
 
 
 def _ask(step: Step, offer: Offer, *, is_held: bool) -> list[Effect]:

@@ -113,6 +113,17 @@ def test_a_second_edit_of_an_answered_message_replaces_the_first(conn, chat):
     assert [(text, trigger) for text, trigger, _ in stored(conn)] == [("first", 1), ("newest", 0)]
 
 
+def test_an_edit_of_a_message_that_waits_again_replaces_it_and_the_edit_before(conn, chat):
+    """A turn had it, and gave it back."""
+    take(conn, sent())
+    running = claim(conn)
+    take(conn, edit())
+    with transaction(conn):
+        claims.release(conn, running, now_ms=NOW)
+    take(conn, edit("newest", "e3"))
+    assert stored(conn) == [("newest", 1, "pending"), (EDITED, 0, "cancelled")]
+
+
 def test_an_edit_that_adds_the_name_to_an_answered_message_is_not_answered_again(conn):
     wire(conn, make_chat(conn, is_group=True), engage_mode="pattern", engage_pattern="first")
     take(conn, sent("first", is_group=True, is_mention=False))
