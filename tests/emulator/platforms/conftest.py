@@ -5,12 +5,15 @@ import json
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
+from jsonschema import Draft7Validator
+from jsonschema.exceptions import best_match
 from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
 
@@ -173,6 +176,10 @@ class World:
             problem = telegram_schema.problem_of("Update", update)
             assert problem is None, (problem, update)
 
+        for got in self.endpoint.got:
+            if "update_id" not in got.body:
+                check_form("interaction", got.body)
+
     async def close(self) -> None:
         await self.platforms.stop()
         await self._runner.cleanup()
@@ -251,6 +258,17 @@ class LiveEvents:
     async def end(self) -> None:
         async for _ in self._response.content:
             pass
+
+
+def check_form(name: str, body: Any) -> None:
+    """*body* has the form that Discord sends; *name* is that of a schema beside the tests of the fake Discord."""
+    error = best_match(schema_of(name).iter_errors(body))
+    assert error is None, (error.json_path, error.message[:500])
+
+
+@cache
+def schema_of(name: str) -> Draft7Validator:
+    return Draft7Validator(json.loads((Path(__file__).parent / "discord" / f"{name}.schema.json").read_text()))
 
 
 def bound(port: int = 0) -> socket.socket:

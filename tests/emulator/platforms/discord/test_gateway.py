@@ -7,9 +7,12 @@ import zlib
 import aiohttp
 import pytest
 
+from tests.emulator.platforms.conftest import check_form
+
 ANA, BEN, DM, CHANNEL = "80000000000000001", "80000000000000002", "1290000000000000400", "1290000000000000200"
 INTENTS = 1 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 13
 BEAT_MS = 41_250
+FORMS = {"MESSAGE_CREATE": "message_create", "MESSAGE_REACTION_ADD": "reaction_add"}
 
 
 class App:
@@ -24,7 +27,10 @@ class App:
         return cls(world, await world.session.ws_connect(url + query))
 
     async def read(self):
-        return json.loads(await self.ws.receive_str())
+        payload = json.loads(await self.ws.receive_str())
+        if form := FORMS.get(payload.get("t")):
+            check_form(form, payload["d"])
+        return payload
 
     async def until(self, name):
         while (payload := await self.read()).get("t") != name:
