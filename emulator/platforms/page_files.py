@@ -45,7 +45,8 @@ async def read_upload(request: web.Request, store: FileStore, *, now_ms: int) ->
     for number, upload in enumerate(uploads):
         mime = upload.content_type.split(";")[0].strip().lower()
         wanted = str(kinds[number]) if number < len(kinds) else ""
-        kept = store.add(upload.filename[:MAX_NAME] or "file", mime, upload.file.read(), now_ms=now_ms)
+        with upload.file as part:
+            kept = store.add(upload.filename[:MAX_NAME] or "file", mime, part.read(), now_ms=now_ms)
         shown.append(kept.shown(wanted if wanted in _KINDS else kind_of(mime)))
     return {**fields, "files": shown}
 

@@ -50,8 +50,8 @@ async def read_message(request: web.Request) -> tuple[dict[str, Any], list[Uploa
     uploads = []
     for key, value in (await request.post()).items():
         if isinstance(value, web.FileField) and (named := _PART.fullmatch(key)):
-            data = value.file.read()
-            value.file.seek(0)  # the log reads the request once more
+            with value.file as part:  # a request of a further account closes none
+                data = part.read()
             if len(data) > MAX_FILE_BYTES:
                 raise DiscordError(413, 40005, "Request entity too large")
             uploads.append(UploadedPart(named[1], value.filename, mime_of(value.filename, value.content_type), data))

@@ -128,7 +128,9 @@ class FakeTelegram:
         try:
             if method is None:
                 logs.get().warning("telegram.method_unknown", method=name[:64])
-                raise TelegramError(404, "Not Found: method not found")
+                is_known = schema.parameters(name) is not None
+                why = f"the fake Telegram does not serve {name}" if is_known else "method not found"
+                raise TelegramError(404, f"Not Found: {why}")
             for key in set(schema.unknown(name, params)) - set(uploads_of(params)):  # a file may have any name
                 logs.get().warning("telegram.parameter_unknown", method=method.name, parameter=key[:64])
             if (problem := schema.problem_of_call(name, params)) is not None:

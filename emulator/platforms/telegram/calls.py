@@ -156,7 +156,8 @@ async def _read_form(request: web.Request, params: dict[str, Any]) -> dict[str, 
     uploads: dict[str, TelegramUpload] = {}
     for key, value in (await request.post()).items():
         if isinstance(value, web.FileField):
-            uploads[key] = TelegramUpload(value.filename, value.content_type, value.file.read())
+            with value.file as part:  # a request of a further account closes none
+                uploads[key] = TelegramUpload(value.filename, value.content_type, part.read())
             params.setdefault(key, f"attach://{key}")
         else:
             params[key] = value if isinstance(value, str) else bytes(value).decode()

@@ -3,10 +3,11 @@
 import json
 import stat
 
+import aiohttp
 import pytest
 
 from emulator.platforms import further_accounts
-from tests.emulator.platforms.conftest import ANA
+from tests.emulator.platforms.conftest import ANA, DISCORD_ANA
 
 SALES = "telegram.sales"
 
@@ -120,5 +121,22 @@ def test_one_tap_makes_a_bot_that_works_at_the_same_address(play):
         got = (await world.endpoint.wait(3))[2]
         assert got.body["message"]["text"] == "hello Clerk"
         assert got.headers["X-Telegram-Bot-Api-Secret-Token"] == "of-clerk"
+
+    play(scenario)
+
+
+def test_a_further_app_has_a_gateway_and_files_of_its_own(play):
+    async def scenario(world):
+        await put(world, "discord.sales")
+        base = f"{world.platforms.url}/accounts/discord.sales"
+        async with world.session.get(f"{base}/discord/api/v10/gateway") as response:
+            url = (await response.json())["url"]
+        assert url != (await world.discord("GET", "/gateway"))[1]["url"]
+        async with world.session.ws_connect(url + "?v=10&encoding=json") as socket:
+            assert json.loads(await socket.receive_str())["op"] == 10
+        form = aiohttp.FormData({"person": DISCORD_ANA, "text": "look", "plain": "true"})
+        form.add_field("file", b"abc", filename="a.txt", content_type="text/plain")
+        async with world.session.post(f"{base}/chat/discord/say", data=form) as response:
+            assert response.status == 201, await response.text()
 
     play(scenario)
