@@ -1,6 +1,7 @@
 """What the fake platforms start with: Ana and Ben, a group, a server, and the bot itself."""
 
 import base64
+import hashlib
 import json
 import secrets
 from dataclasses import dataclass
@@ -43,6 +44,11 @@ class DiscordApp:
     def public_key(self) -> str:
         """The public key as Discord's portal shows it, in hexadecimal."""
         return self.key.verify_key.encode().hex()
+
+    @property
+    def relay_secret(self) -> str:
+        """The secret that the relay of the fake Gateway shares with ``ingest``."""
+        return "whsec_" + base64.b64encode(hashlib.sha256(b"relay" + self.key.encode()).digest()).decode()
 
 
 def add_initial_people(store: PlatformStore) -> None:

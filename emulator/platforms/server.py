@@ -77,6 +77,7 @@ class Platforms:
             "DISCORD_APPLICATION_ID": self._app.id,
             "DISCORD_BOT_TOKEN": self._app.token,
             "DISCORD_PUBLIC_KEY": self._app.public_key,
+            "DISCORD_RELAY_SECRET": self._app.relay_secret,
         }
 
     async def start(self, sock: socket.socket) -> None:

@@ -60,6 +60,8 @@ class EmulatorStatus:
             **({"POSTROOM_API_TOKEN": token} if token else {}),
             **environment.DUMMY_AWS,
             **components.platforms.environment(),
+            "DISCORD_RELAY_TARGET": f"{components.url}/webhooks/discord",
+            "DISCORD_RELAY_STATE": str(components.state.path / "discord_relay.json"),
             "EMULATOR_URL": components.url,
             "EMULATOR_API": components.api_url,
             "POSTROOM_URL": components.api_url,
