@@ -217,6 +217,26 @@ def test_a_person_whom_one_bot_knows_is_known_to_all_bots_of_the_platform(servin
     assert column(conn, "SELECT channel FROM users") == ["telegram"]
 
 
+def test_two_bots_in_one_group_answer_each_for_itself(serving, conn, monkeypatch):
+    """Telegram gives both bots the message; only the mentioned one takes it."""
+    monkeypatch.setenv("TELEGRAM_SALES_BOT_TOKEN", "7100200301:BB")
+    monkeypatch.setenv("TELEGRAM_SALES_WEBHOOK_SECRET", "of-sales")
+    monkeypatch.setenv("TELEGRAM_SALES_BOT_USERNAME", "sales_bot")
+    with transaction(conn):
+        accounts.add(conn, "telegram.sales", now_ms=NOW)
+        for channel in ("telegram", "telegram.sales"):
+            group = chats.ensure(conn, channel, "-4001", is_group=True, sender_policy="public", now_ms=NOW)
+            wirings.connect(conn, group.id, "assistant", {"engage_mode": "mention"}, now_ms=NOW)
+    sender = {"id": 5000000001, "is_bot": False, "first_name": "Ana"}
+    message = {"message_id": 7, "from": sender, "chat": {"id": -4001, "type": "group", "title": "Lunch"}, "date": NOW}
+    said = {"text": "@sales_bot hello", "entities": [{"type": "mention", "offset": 0, "length": 10}]}
+    body = json.dumps({"update_id": 1, "message": {**message, **said}}).encode()
+    calls = [telegram(body), telegram(body, url="/webhooks/telegram.sales", headers=SALES)]
+    assert [each.status_code for each in post(serving, *calls)] == [200, 200]
+    assert column(conn, "SELECT channel FROM messages WHERE trigger = 1") == ["telegram.sales"]
+    assert column(conn, "SELECT channel || ' ' || reason FROM dropped") == ["telegram not_addressed"]
+
+
 def test_an_account_that_nobody_added_is_a_404_though_its_settings_are_there(serving, conn, monkeypatch):
     monkeypatch.setenv("TELEGRAM_SALES_BOT_TOKEN", "7100200301:BB")
     monkeypatch.setenv("TELEGRAM_SALES_WEBHOOK_SECRET", "of-sales")
