@@ -23,7 +23,7 @@ from shared.inbound import events
 from shared.replica import sync_permit
 from shared.roster import wirings
 from shared.runtime.kick import Listener
-from tests.support import NOW, column, dump, row
+from tests.support import NOW, column, dump, make_agent, row
 
 EVENTS = Path(__file__).parents[1] / "events"
 PRIVATE = (EVENTS / "telegram/001_private_text.json").read_bytes()
@@ -235,6 +235,18 @@ def test_two_bots_in_one_group_answer_each_for_itself(serving, conn, monkeypatch
     assert [each.status_code for each in post(serving, *calls)] == [200, 200]
     assert column(conn, "SELECT channel FROM messages WHERE trigger = 1") == ["telegram.sales"]
     assert column(conn, "SELECT channel || ' ' || reason FROM dropped") == ["telegram not_addressed"]
+
+
+def test_new_chats_of_an_agents_own_bot_go_to_that_agent(serving, conn, monkeypatch):
+    monkeypatch.setenv("TELEGRAM_SALES_BOT_TOKEN", "7100200301:BB")
+    monkeypatch.setenv("TELEGRAM_SALES_WEBHOOK_SECRET", "of-sales")
+    make_agent(conn, "clerk")
+    with transaction(conn):
+        accounts.add(conn, "telegram.sales", agent="clerk", now_ms=NOW)
+    calls = [telegram(), telegram(url="/webhooks/telegram.sales", headers=SALES)]
+    assert [each.status_code for each in post(serving, *calls)] == [200, 200]
+    found = column(conn, "SELECT channel || ' ' || agent FROM messages ORDER BY channel")
+    assert found == ["telegram assistant", "telegram.sales clerk"]
 
 
 def test_an_account_that_nobody_added_is_a_404_though_its_settings_are_there(serving, conn, monkeypatch):

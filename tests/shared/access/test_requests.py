@@ -7,7 +7,7 @@ from shared.access.requests import MOST_ASKED, MOST_CHAT_CARDS, MOST_HELD, MOST_
 from shared.core.errors import ConfigInvalid, NotFound, UnknownName, WrongState
 from shared.db.access import approvals, held_events, users
 from shared.db.engine.connection import rows, transaction
-from shared.db.roster import chats
+from shared.db.roster import accounts, chats
 from tests.approval_requests import LATE, POLICY, ask_chat, ask_sender, event, person, shown
 from tests.support import NOW, column, dump, make_agent, make_chat, make_session, race, row, wire
 
@@ -206,7 +206,7 @@ def test_the_same_event_is_held_once(conn, place):
 
 RACE = """
 from shared.access import requests
-from shared.db.roster import chats
+from shared.db.roster import accounts, chats
 from tests.approval_requests import POLICY, event
 from tests.support import NOW
 with transaction(conn):
@@ -267,6 +267,15 @@ def test_a_new_chat_is_offered_every_agent_the_default_first_and_none(conn):
     assert approval.payload["agents"] == ["assistant", "aaa"]
     assert approval.title.startswith("telegram 5 (Ana) writes in the group (telegram -7), where no agent answers")
     assert [chat for chat, _ in shown(conn)] == ["telegram 1"]
+
+
+def test_the_agent_whose_bot_it_is_is_offered_first(conn):
+    person(conn, "9", "owner")
+    make_agent(conn, "clerk")
+    with transaction(conn):
+        accounts.set_agent(conn, "telegram", "clerk", now_ms=NOW)
+    approval = ask_chat(conn, event(chat="-7")).approval
+    assert approval.payload["agents"] == ["clerk", "assistant"]
 
 
 def test_admins_of_one_agent_are_not_asked_about_a_new_chat(conn):
