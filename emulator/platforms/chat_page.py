@@ -22,7 +22,21 @@ from emulator.platforms.store import PLATFORMS, PlatformStore
 
 PAGE = Path(__file__).with_name("page")
 # The page's scripts, in this order: each uses those before it.
-SCRIPTS = ("base", "format", "files", "side", "message", "log", "steps", "menus", "forms", "composer", "live", "keys")
+SCRIPTS = (
+    "base",
+    "format",
+    "files",
+    "side",
+    "message",
+    "log",
+    "steps",
+    "menus",
+    "forms",
+    "composer",
+    "live",
+    "keys",
+    "unwell",
+)
 PING_S = 15
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; connect-src 'self';"
@@ -40,9 +54,10 @@ class ChatPage:
         page_data: PageData,
         actions: PageActions,
         accounts: Callable[[], Sequence[str]],
+        unwell: Callable[[], Sequence[str]],
     ) -> None:
         self._store, self._bus, self._page_data, self._actions = store, bus, page_data, actions
-        self._further = accounts
+        self._further, self._unwell_now = accounts, unwell
 
     def routes(self) -> list[web.AbstractRouteDef]:
         routes: list[web.AbstractRouteDef] = []
@@ -53,6 +68,7 @@ class ChatPage:
                 web.get(base + "/", self._page),
                 web.get(base + "/state", self._state),
                 web.get(base + "/accounts", self._accounts),
+                web.get(base + "/unwell", self._unwell),
                 web.get(base + "/events", self._events),
                 web.get(either + "/chats/{chat}", self._transcript),
                 web.get(base + "/files/{file}", self._file),
@@ -80,6 +96,10 @@ class ChatPage:
     async def _accounts(self, request: web.Request) -> web.Response:
         """The names of the further accounts; each has a chat page of its own."""
         return web.json_response({"accounts": list(self._further())})
+
+    async def _unwell(self, request: web.Request) -> web.Response:
+        """What Postroom says of its channels: a sentence for each that sends or receives nothing."""
+        return web.json_response({"unwell": list(await asyncio.to_thread(self._unwell_now))})
 
     async def _transcript(self, request: web.Request) -> web.Response:
         """A conversation; ``?before=`` asks for the messages before that number (``seq``)."""

@@ -1,6 +1,7 @@
 """The settings of the fake platforms, and their clock."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -59,6 +60,7 @@ class PlatformsConfig:
         heartbeat_ms: the interval of the Gateway's heartbeats.
         session_starts: how often an app may identify at the Gateway in a day.
         privileged_intents: those that are switched on for the app; the real default is none.
+        unwell: what Postroom says of its channels, a sentence each; the chat page shows it.
     """
 
     state: Path
@@ -76,4 +78,5 @@ class PlatformsConfig:
     heartbeat_ms: int = 41_250
     session_starts: int = 1000
     privileged_intents: int = 0
+    unwell: Callable[[], Sequence[str]] = tuple
     clock: Clock = field(default_factory=SystemClock)

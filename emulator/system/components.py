@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from emulator.storage import replica
 from emulator.storage.s3_process import S3Process
 from emulator.system.functions import Function, Functions
 from emulator.system.gateway import Gateway
+from emulator.system.unwell import unwell
 from infra.litestream import lease_ms_from, lease_on, retention_ms_from
 from infra.template import deployment
 from infra.template.cloudformation import TemplateInvalid
@@ -79,6 +81,7 @@ class Components:
                 telegram_webhook_url=f"{self.url}/webhooks/telegram",
                 discord_interactions_url=f"{self.url}/webhooks/discord",
                 account_tokens=self.state.database.with_name(self.state.database.name + ".tokens"),
+                unwell=partial(unwell, self.state.database),
             )
         )
         self.litestream = self._litestream(console)

@@ -13,7 +13,7 @@ from shared.access import cards, people
 from shared.channels.base import Registration
 from shared.core.accounts import is_further, platform_of
 from shared.db.access import user_roles, users
-from shared.db.platforms import channel_outages, channel_watches
+from shared.db.platforms import channel_outages, channel_pauses, channel_watches
 from shared.db.platforms.channel_watches import ChannelWatch, DeafCode
 from shared.db.queue import events
 from shared.db.roster import chats
@@ -131,8 +131,12 @@ def _finding(watch: ChannelWatch) -> str:
 
 
 def troubles(conn: apsw.Connection) -> list[str]:
-    """A sentence for each channel that is deaf, or whose platform can't work."""
+    """A sentence for each channel that is paused or deaf, or whose platform can't work."""
     found = [
+        f"{name} is paused, and its answers wait: {pause.reason}. Set the right token and restart"
+        for name, pause in channel_pauses.every(conn).items()
+    ]
+    found += [
         f"{outage.channel} can't send, and its answers wait: {outage.reason}. Postroom asks again by itself"
         for outage in channel_outages.every(conn).values()
     ]

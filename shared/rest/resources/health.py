@@ -8,7 +8,6 @@ from shared.access import channel_watch
 from shared.core import clock
 from shared.core.errors import NotReplicated
 from shared.db.engine import meta
-from shared.db.platforms import channel_pauses
 from shared.db.roster import agent_pauses
 from shared.db.roster.agent_pauses import AgentPause
 from shared.replica.last_comparison import LastComparison
@@ -70,10 +69,6 @@ async def get_health(service: Service) -> HealthView:
     comparison = _comparison(service.settings.db)
     problems = [f"{name} does not run: {_KICKED[name]}" for name, is_running in running.items() if not is_running]
     problems += _sweep_problems(last_sweep, since_ms=service.started_at, now_ms=now_ms)
-    problems += [
-        f"{name} is paused, and its answers wait: {pause.reason}. Set the right token and restart"
-        for name, pause in channel_pauses.every(service.reader).items()
-    ]
     problems += channel_watch.troubles(service.reader)
     problems += [_pause(each) for each in agent_pauses.paused(service.reader).values() if each.paused_by == "postroom"]
     if replica is not None and replica["problem"] is not None:

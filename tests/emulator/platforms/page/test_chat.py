@@ -512,3 +512,17 @@ def test_a_person_reaches_everything_by_the_keyboard(browse):
         )
 
     browse(scenario, before=rich)
+
+
+def test_what_postroom_says_of_a_channel_stands_above_the_conversation(browse):
+    said = ["telegram receives nothing: none <b>. To mend it: emulator channel telegram connect"]
+    shown = "document.querySelector('.unwell')"
+
+    async def scenario(world, tab):
+        await tab.until(f"{shown}.innerText === {json.dumps(said[0])}")
+        assert await tab.run(f"!{shown}.hidden && {shown}.getBoundingClientRect().height > 10")
+        said.clear()
+        await tab.run("lookUnwell()")
+        await tab.until(f"{shown}.hidden")
+
+    browse(scenario, unwell=lambda: said)

@@ -1,0 +1,9 @@
+// What Postroom itself says of its channels: one that sends nothing, or receives nothing, and what mends it.
+const UNWELL_EVERY_MS = 30000;
+async function lookUnwell() {
+  const found = await get("/unwell").catch(() => ({unwell: []}));   // the emulator starts again: the page says so elsewhere
+  $(".unwell").hidden = !found.unwell.length;
+  $(".unwell").replaceChildren(...found.unwell.map((line) => el("p", {}, line)));
+}
+lookUnwell();
+setInterval(lookUnwell, UNWELL_EVERY_MS);
