@@ -12,7 +12,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.queue import event_keys
 from shared.inbound import events
 from shared.routing.apply import Routed
-from tests.shared.inbound.test_events import take
+from tests.shared.inbound.test_events import LIMITED, take
 from tests.shared.routing.test_router import ASK, OPEN, WIRE, asked, become, event, make_chat, reasons, wire
 from tests.support import NOW, column
 
@@ -207,6 +207,13 @@ def test_the_card_about_a_file_without_a_text_names_the_file(conn):
     due(conn)
     (card,) = column(conn, "SELECT message FROM responses WHERE platform_id = '9'")
     assert "(photo)" in card
+
+
+def test_an_album_counts_as_one_message(conn, chat):
+    for key in ("g", "h", "i"):
+        for number in range(3):
+            take(conn, piece(number, "look", key=key, event_key=f"{key}{number}"), LIMITED)
+    assert [each.dropped for each in due(conn, policy=LIMITED)] == [None, None, "rate_limited:sender"]
 
 
 def test_a_code_in_a_caption_is_not_kept(conn, chat):
