@@ -1,12 +1,14 @@
 """A reaction is a response in its chat's order; it can be repeated, so its outcome is never unknown."""
 
+import asyncio
 import json
 
 import httpx
 import pytest
 
+from shared.db.engine.connection import rows, transaction
 from shared.runtime.http_client import NoAnswer
-from tests.functions.test_deliver import step
+from tests.functions.test_deliver import service_of, step, worked
 from tests.support import answer, column, row
 
 
@@ -62,6 +64,51 @@ def test_without_an_answer_it_is_repeated(conn, monkeypatch):
     assert len(platform.calls) == 2
     assert row(conn, "responses")["status"] == "acked"
     assert "response_outcome_unknown" not in column(conn, "SELECT type FROM events")
+
+
+class Bot:
+    """A Telegram that keeps the methods; it shows no evidence of a call without an answer."""
+
+    def __init__(self, *script):
+        self.methods = []
+        self._script = list(script)
+
+    def __call__(self, request):
+        self.methods.append(request.url.path.rpartition("/")[2])
+        result = {"message_id": 77} if self.methods[-1] == "sendMessage" else True
+        sent = httpx.Response(200, json={"ok": True, "result": result})
+        return self._script.pop(0) if self._script else sent
+
+
+@pytest.mark.parametrize("method", ["setMessageReaction", "editMessageText"])
+def test_after_a_kill_it_is_made_again_whatever_policy_says(conn, monkeypatch, method):
+    monkeypatch.setenv("POSTROOM_UNKNOWN_SENDS", "hold")
+    said = answer(conn, "one")
+    step(Bot())
+    reaction = {"emoji": "👀", "message_id": None, "row": said}
+    answer(conn, "two", content={"reaction": reaction} if method == "setMessageReaction" else {"edits": said})
+    first, second = Bot(asyncio.sleep(300)), Bot()
+
+    async def killed():
+        service = service_of(first)
+        await service.claim_and_start()
+        while not first.methods:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        await service.close()
+
+    async def resumed():
+        service = service_of(second)
+        await service.repair()
+        with transaction(conn):
+            rows(conn, "UPDATE responses SET deliver_after = NULL WHERE deliver_after IS NOT NULL")
+        await worked(service)
+        await service.close()
+
+    asyncio.run(killed())
+    assert row(conn, "responses")["status"] == "delivering"
+    asyncio.run(resumed())
+    assert (first.methods, second.methods) == ([method], [method])
+    assert row(conn, "responses")["status"] == "acked"
 
 
 def test_a_message_that_is_gone_is_a_failure_with_a_reason(conn):
