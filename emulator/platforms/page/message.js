@@ -33,9 +33,11 @@ function reactions(message) {
 function bodyOf(message) {
   if (message.state === "thinking") return [el("span", {class: "dots", "aria-hidden": "true"}, el("i"), el("i"), el("i")), " thinking…"];
   if (platform === "telegram") return fromEntities(message.text, message.entities);
-  if (message.command) return [el("span", {class: "command"}, "/" + message.command + " "), message.text];
+  if (message.command) return [el("span", {class: "command"}, commandName(message.command) + " "), message.text];
   return fromDiscord(message.text);
 }
+/** A slash command as people type it; a command of a menu by its name. */
+const commandName = (name) => commands.some((c) => c.name === name && (c.type === 2 || c.type === 3)) ? `used ${name}` : "/" + name;
 function quoteOf(message) {
   if (!message.reply_to) return null;
   const replied = messages.get(message.reply_to);

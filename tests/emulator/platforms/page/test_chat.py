@@ -337,7 +337,7 @@ def test_a_command_with_suggestions_a_menu_a_select_and_a_form(browse):
         sent = await arrived(world, 5)
         assert (sent["type"], sent["data"]["components"][0]["component"]["value"]) == (5, "the oven")
         await act(tab, "Apps: Ask about it", row=f"{ROWS}.find((row) => row.textContent.includes('Which?'))")
-        await tab.until(f"{BODIES}.some((text) => text?.startsWith('/Ask about it'))")
+        await tab.until(f"{BODIES}.some((text) => text?.startsWith('used Ask about it'))")
         assert (await arrived(world, 2, count=2))["data"]["type"] == 3
 
     browse(scenario, before=register_commands, query=ON_DISCORD)
@@ -448,6 +448,9 @@ def test_a_phone_shows_one_thing_at_a_time(browse):
                 await tab.click(button)
             assert await tab.until(f"{shown}.join() === '{view}' && {shown}") == [view]
             assert await tab.run("document.documentElement.scrollWidth <= innerWidth")
+            assert await tab.run(
+                "document.querySelector('.log').scrollWidth <= document.querySelector('.log').clientWidth"
+            )
             small = """[...document.querySelectorAll('button, select, input, textarea, a')].filter((node) => {
                 const box = node.getBoundingClientRect();
                 return box.width && box.height < 24;
