@@ -5,6 +5,7 @@
     !card title | text        sends a card
     !react 👍                 reacts to this message
     !edit 7 text              changes message 7
+    !file                     sends back the first file of this message
     !file report.txt          sends a file of the outbox
     !remind 10m text          says text in ten minutes
     !tasks                    lists the tasks
@@ -23,11 +24,14 @@ Echo does what anybody writes. So without ``{"tools": "all"}`` in its config it 
 conversation: nobody can write to another chat through it, or see who else is there.
 """
 
+import asyncio
+import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from shared.agents import own_files, session_files
 from shared.agents.access import Toolbox, ToolSpec
 from shared.agents.base import Turn, TurnMessage
 from shared.core import durations
@@ -37,6 +41,7 @@ _HERE = frozenset({
     "list_tasks", "update_task", "pause_task", "resume_task", "cancel_task", "read_thread",
 })  # fmt: skip
 _NOT_HERE = 'Echo does that only with {"tools": "all"} in its config, because it would do it for anybody.'
+_LARGEST_BYTES = 20 * 1024 * 1024
 _NO_TOOLS = "There are no tools in this turn."
 
 
@@ -149,7 +154,24 @@ async def obey(command: str, rest: str, message: TurnMessage, turn: Turn, number
         return str(problem)
     if not may_call(wanted, turn.config):
         return _NOT_HERE
+    if command == "!file" and not rest.strip():
+        name = await asyncio.to_thread(_put_back, turn, message)
+        if name is None:
+            return "Attach a file to !file, or write which file of the outbox to send."
+        wanted = Wanted(wanted.tool, {"path": name})
     return await _called(tools, wanted, number)
+
+
+def _put_back(turn: Turn, message: TurnMessage) -> str | None:
+    """Put the first file of the message into the outbox; its name there, or None where there is none."""
+    found = next((each for each in turn.attachments if each.message_id == message.message_id), None)
+    content = None if found is None else own_files.read_path(turn.folder, found.path, most_bytes=_LARGEST_BYTES)
+    if found is None or content is None:
+        return None
+    name = f"{message.message_id}_{found.name}"
+    with session_files.made(turn.folder, turn.session, session_files.OUTBOX) as opened, contextlib.suppress(OSError):
+        session_files.write_new(opened, name, content)
+    return name
 
 
 async def _called(tools: Toolbox, wanted: Wanted, number: int) -> str:

@@ -1,7 +1,10 @@
 """The echo agent's commands call Postroom's tools, in real turns: the whole system without a model."""
 
 import asyncio
+import json
+from pathlib import Path
 
+import httpx
 import pytest
 
 from functions.dispatch import Dispatch
@@ -13,6 +16,7 @@ from shared.core.settings import Settings
 from shared.db.engine.connection import transaction
 from shared.db.roster import destinations
 from shared.tools import registry
+from tests.fake_client import FakeClient
 from tests.serving import environment
 from tests.support import NOW, column, make_agent, make_chat, put, wire
 
@@ -52,6 +56,35 @@ def everywhere(conn):
 
 def test_a_text_is_said_at_once(conn):
     assert say(conn, "!post on my way")[0] == "on my way"
+
+
+def test_what_a_person_attaches_comes_back(conn, tmp_path):
+    """The file goes through the inbox and the outbox, so a person can try both ways of files without a model."""
+
+    def telegram(request):
+        if "/file/" in request.url.path:
+            return httpx.Response(200, content=b"\x89PNG\r\n\x1a\n42")
+        file = {"file_id": "f1", "file_unique_id": "u1", "file_path": "photos/1.png"}
+        return httpx.Response(200, json={"ok": True, "result": file})
+
+    async def go():
+        service = Dispatch(Settings.load(), FakeClient(telegram))
+        put(conn, "!file", files=[{"kind": "photo", "file_id": "f1"}])
+        put(conn, "!file", chat="101")
+        await service.claim_and_start()
+        while service.worker.running:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        await service.claim_and_start()
+        while service.worker.running:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        await service.close()
+
+    asyncio.run(go())
+    stored = [json.loads(each) for each in column(conn, "SELECT files FROM responses ORDER BY id")]
+    ((file,),) = [each for each in stored if each]
+    assert (file["kind"], file["type"], file["name"].endswith("_photo.png")) == ("photo", "image/png", True)
+    assert Path(file["path"]).read_bytes() == b"\x89PNG\r\n\x1a\n42"
+    assert "Attach a file to !file" in " ".join(column(conn, SAID))
 
 
 def test_a_question_is_asked(conn):
