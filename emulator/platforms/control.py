@@ -3,6 +3,8 @@
 Everything is JSON. A request that can't be done gets 400 or 404 with ``{"error": sentence}``. A request from a page of
 another site gets 403: a website must not control the emulator.
 
+``POST /control/limits {"on": false}`` switches the limits of both off.
+
 Below ``/control/{telegram|discord}``; :mod:`.initial_people` holds the first people and chats::
 
     GET  /people                                     {people: [{id, name, username}]}
@@ -40,6 +42,7 @@ from typing import Any, cast
 import msgspec
 from aiohttp import web
 
+from emulator.platforms import limits
 from emulator.platforms.bus import EventBus
 from emulator.platforms.discord.api import FakeDiscord
 from emulator.platforms.discord.interactions import Interactions
@@ -81,6 +84,7 @@ class ControlApi:
         message = telegram + "/chats/{chat}/messages/{message}"
         return [
             web.post("/control/register", self._register),
+            web.post("/control/limits", self._switch_limits),
             web.get(either + "/calls", self._list_calls),
             web.post(either + "/faults", self._add_fault),
             web.delete(either + "/faults", self._clear_faults),
@@ -110,6 +114,12 @@ class ControlApi:
     async def _register(self, request: web.Request) -> web.Response:
         await self._register_all()
         return web.json_response({"registered": PLATFORMS})
+
+    async def _switch_limits(self, request: web.Request) -> web.Response:
+        """``{"on": false}`` switches flood control and rate limits off, for a load test; also over restarts."""
+        is_on = (await read_json(request)).get("on", True) is True
+        limits.switch(self._store, is_on=is_on)
+        return web.json_response({"limits": "on" if is_on else "off"})
 
     async def _list_calls(self, request: web.Request) -> web.Response:
         query = request.query

@@ -11,6 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
+from emulator.platforms import limits
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig, RateLimit
 from emulator.platforms.discord import schema
@@ -122,7 +123,7 @@ class RouteGuard:
 
     def _limit(self, name: str, request: web.Request, *, needs_bot: bool) -> dict[str, str]:
         """The rate limit headers. Raises 429 beyond a limit. Buckets are per route and channel, or token."""
-        is_on = self._config.limits or self._config.discord_rate_limit is not None
+        is_on = self._config.discord_rate_limit is not None or limits.are_on(self._config, self._store)
         limit, now_ms = self._config.discord_rate_limit or BUCKETS.get(name, OTHERS), self._clock.now_ms()
         key = "reactions" if "/reactions/" in name else name
         place = request.match_info.get("token") or self._channel_of(request)
@@ -136,7 +137,7 @@ class RouteGuard:
         }
         if is_on and room.is_over:
             raise rate_limited(room.opens_ms / 1000, scope="user", headers=headers)
-        if self._config.limits and needs_bot:
+        if needs_bot and limits.are_on(self._config, self._store):
             everything = self._recent.take("global", GLOBAL, now_ms=now_ms)
             if everything.is_over:
                 raise rate_limited(everything.opens_ms / 1000, scope="global", headers={"X-RateLimit-Global": "true"})
@@ -144,7 +145,10 @@ class RouteGuard:
 
     def _is_banned(self) -> bool:
         """Whether this machine got too many refusals: Cloudflare answers then, and not Discord."""
-        return self._config.limits and self._recent.wait_ms("invalid", INVALID, 1, now_ms=self._clock.now_ms()) > 0
+        return (
+            limits.are_on(self._config, self._store)
+            and self._recent.wait_ms("invalid", INVALID, 1, now_ms=self._clock.now_ms()) > 0
+        )
 
     def _count_refusal(self, result: ApiResult, headers: Mapping[str, str]) -> None:
         if result.status in (401, 403, 429) and headers.get("X-RateLimit-Scope") != "shared":

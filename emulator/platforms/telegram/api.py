@@ -54,7 +54,7 @@ class FakeTelegram:
         self.files = TelegramFiles(store, bot)
         self.objects = TelegramObjects(store, bot, self.files)
         self.updates = UpdateDelivery(config, store, bus, self._from_webhook)
-        places = TelegramPlaces(store, FloodControl(config))
+        places = TelegramPlaces(store, FloodControl(config, store))
         self.managed = ManagedBots(store, self.objects, self.updates)
         parts = (
             TelegramSetup(config, store, self.objects, self.updates),

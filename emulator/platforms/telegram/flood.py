@@ -6,9 +6,10 @@ pass; 20 a minute to a group; 30 a second over all. Edits count, and each messag
 Source: https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this
 """
 
+from emulator.platforms import limits
 from emulator.platforms.config import PlatformsConfig, RateLimit
 from emulator.platforms.rate_window import RateWindow
-from emulator.platforms.store import FakeChat
+from emulator.platforms.store import FakeChat, PlatformStore
 from emulator.platforms.telegram.calls import TelegramError
 
 PERSON = RateLimit(20, 20_000)
@@ -19,13 +20,13 @@ ALL = RateLimit(30, 1000)
 class FloodControl:
     """Counts the messages of one bot, in memory."""
 
-    def __init__(self, config: PlatformsConfig) -> None:
-        self._config, self._recent = config, RateWindow()
+    def __init__(self, config: PlatformsConfig, store: PlatformStore) -> None:
+        self._config, self._store, self._recent = config, store, RateWindow()
 
     def take(self, chat: FakeChat, count: int = 1) -> None:
         """Count *count* messages to *chat*. Raises 429, which counts none, where they do not fit."""
         one = self._config.telegram_rate_limit or (PERSON if chat.kind == "private" else GROUP)
-        if not self._config.limits and self._config.telegram_rate_limit is None:
+        if self._config.telegram_rate_limit is None and not limits.are_on(self._config, self._store):
             return
         for key, limit in ((chat.id, one), ("all", ALL)):
             wait_ms = self._recent.wait_ms(key, limit, count, now_ms=self._config.clock.now_ms())
