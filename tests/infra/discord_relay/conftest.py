@@ -112,6 +112,7 @@ class IngestOfATest:
         self.frames = []
         self.ids = []
         self.is_down = False
+        self.goes_down_after = None  # so many frames
         self.tries = 0
         self.came = asyncio.Event()
 
@@ -120,7 +121,7 @@ class IngestOfATest:
         body = await request.read()
         headers = {name.lower(): value for name, value in request.headers.items()}
         self.came.set()
-        if self.is_down:
+        if self.is_down or len(self.frames) == self.goes_down_after:
             return web.Response(status=503)
         self.ids.append(standard_webhooks.verify(SECRET, headers, body, now_ms=clock.now_ms()))
         self.frames.append(json.loads(body))

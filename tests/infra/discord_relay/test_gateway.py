@@ -184,6 +184,21 @@ def test_a_restart_resumes_and_posts_again_what_ingest_did_not_have(play):
     play(scenario)
 
 
+def test_a_restart_begins_after_what_ingest_has_and_not_after_what_was_read(play):
+    async def scenario(world):
+        world.ingest.goes_down_after = 1
+        async with world.relay():
+            await world.gateway.connected.wait()
+            await talk(world, 1, 2, 3)
+            await world.until(lambda: world.ingest.tries > 2)
+        world.ingest.goes_down_after = None
+        async with world.relay():
+            await world.until(lambda: len(world.ingest.frames) >= 3)
+        assert world.ingest.texts() == ["text 1", "text 2", "text 3"]
+
+    play(scenario)
+
+
 def test_a_repeated_frame_has_the_same_id(play):
     """A process that was killed has not written its place: ingest gets frames again, and knows them."""
 
