@@ -64,6 +64,16 @@ def test_a_platform_that_does_not_answer_says_nothing_about_the_way_in(conn):
     assert channel_watches.every(conn) == {}
 
 
+def test_a_bug_in_one_channel_leaves_the_other_channels_their_looks(conn):
+    def odd(request):
+        if "/bot" in request.url.path:
+            raise RuntimeError("a bug")
+        application = {"id": "1290000000000000001", "interactions_endpoint_url": None}
+        return httpx.Response(200, json=application)
+
+    assert looks(odd, NOW) == [["discord"]]
+
+
 def test_a_refused_token_pauses_the_channel_and_is_not_asked_again(conn):
     platform = Telegram(httpx.Response(401, json={"ok": False, "description": "Unauthorized"}))
     assert looks(platform, NOW, NOW + 5 * MINUTE) == [[], []]
