@@ -6,7 +6,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -51,7 +51,9 @@ class ChannelKit:
 
 def kit_of(platform: str) -> ChannelKit:
     """The kit of a platform in the registry."""
-    module = f"tests.shared.channels.{platform}.kit"
-    assert find_spec(module), f"add {module.replace('.', '/')}.py with a KIT: then the suite tests {platform} too"
-    kit: ChannelKit = import_module(module).KIT
+    path = Path(__file__).parent / platform / "kit.py"
+    assert path.is_file(), (
+        f"add tests/shared/channels/{platform}/kit.py with a KIT: then the suite tests {platform} too"
+    )
+    kit: ChannelKit = import_module(f"tests.shared.channels.{platform}.kit").KIT
     return kit
