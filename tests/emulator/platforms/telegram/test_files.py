@@ -1,5 +1,6 @@
 """Files on the fake Telegram: uploads are kept and served, and a file_id keeps its bot and its kind."""
 
+import base64
 import io
 
 import aiohttp
@@ -24,6 +25,12 @@ async def download(world, path, token=None):
     url = f"{world.env['TELEGRAM_API_BASE']}/file/bot{token or world.env['TELEGRAM_BOT_TOKEN']}/{path}"
     async with world.session.get(url) as response:
         return response.status, await response.read()
+
+
+def of_another_bot(file_id):
+    raw = file_id.removeprefix("BQAC")
+    kind, _, file = base64.urlsafe_b64decode(raw + "=" * (-len(raw) % 4)).decode().split(":")
+    return "BQAC" + base64.urlsafe_b64encode(f"{kind}:123:{file}".encode()).decode().rstrip("=")
 
 
 def refusal(answer):
@@ -76,7 +83,7 @@ def test_a_file_id_keeps_its_kind_and_belongs_to_its_bot(play):
         assert (photo["width"], photo["height"]) == (4, 3)
         answer = await world.bot("sendDocument", chat_id=ANA, document=photo["file_id"])
         assert refusal(answer) == (400, "can't use file of type photo as document")
-        for unknown in ("nonsense", "BQAC" + "A" * 40):
+        for unknown in ("nonsense", "BQAC" + "A" * 40, of_another_bot(photo["file_id"])):
             answer = await world.bot("sendPhoto", chat_id=ANA, photo=unknown)
             assert refusal(answer) == (400, "wrong remote file identifier specified: can't unserialize it")
             assert refusal(await world.bot("getFile", file_id=unknown)) == (400, "invalid file_id")
