@@ -5,7 +5,7 @@ from tests.shared.channels.kits import kit_of
 
 
 def test_a_channel_without_a_kit_is_told_which_file_to_add():
-    with pytest.raises(AssertionError, match="add tests/shared/channels/pigeon/kit.py with a KIT"):
+    with pytest.raises(AssertionError, match=r"add tests/shared/channels/pigeon/kit\.py with a KIT"):
         kit_of("pigeon")
 
 
