@@ -82,16 +82,6 @@ def test_two_chats_within_a_second_hold_the_bot(conn, apart_ms, holds_bot):
     process.call(to_chat(3, account="sales"))
 
 
-def test_a_shorter_wait_never_shortens_a_longer_one(conn):
-    process = Process(conn, flood(50), flood(2))
-    process.call(to_chat(1))
-    rows(conn, "UPDATE call_holds SET key = '2'")
-    process.call(to_chat(1))
-    rows(conn, "DELETE FROM call_holds WHERE key = '1'")
-    process.at_ms += 10_000
-    assert process.wait_ms(to_chat(2)) == 40_000
-
-
 def to_channel(number, method="POST", path="/messages"):
     return discord.scopes_of("discord", method, f"https://discord.com/api/v10/channels/{number}{path}")
 

@@ -64,6 +64,13 @@ def test_within_minutes_a_repetition_is_harmless_and_nobody_is_asked(discord):
     assert platform.urls == []
 
 
+def test_a_follow_up_has_no_nonce_so_the_channel_is_read_at_once(discord):
+    context = {"sealed_token": discord.seal("aW50ZXJhY3Rpb24"), "bot_is_there": True}
+    platform = History(httpx.Response(200, json=[]))
+    assert find(discord, platform, age_ms=1000, to=replace(TO, context=context, is_first=False)) == "absent"
+    assert len(platform.urls) == 1
+
+
 def test_later_the_messages_of_the_channel_since_the_send_are_read(discord):
     platform = History(httpx.Response(200, json=[OURS]))
     assert find(discord, platform, age_ms=5 * MINUTES) == "arrived"

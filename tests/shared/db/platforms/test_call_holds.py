@@ -23,3 +23,9 @@ def test_the_refusals_of_a_window_leave_room_again_with_the_oldest_minutes():
     assert call_holds.room_again_at([(5, limit - 1)]) is None
     assert call_holds.room_again_at([(5, 1), (6, limit - 1)]) == 15 * 60_000
     assert call_holds.room_again_at([(5, 1), (6, limit)]) == 16 * 60_000
+
+
+def test_a_shorter_wait_never_shortens_a_longer_one(conn):
+    for wait_ms in (50_000, 2_000):
+        call_holds.hold(conn, "telegram", LimitHold(Scope("chat", "5"), wait_ms, "why"), now_ms=NOW)
+    assert [hold.not_before for hold in call_holds.active(conn, "telegram", now_ms=NOW)] == [NOW + 50_000]
