@@ -12,6 +12,20 @@ function show(transcript) {
   steps.clear();
   draw();
 }
+// A transcript that is on its way may be older than the events that arrive meanwhile: they are applied again after it.
+let flights = 0, held = [];
+async function load(id) {
+  const wanted = platform + id;
+  flights++;
+  try {
+    const transcript = await get(`/${platform}/chats/${encodeURIComponent(id)}`);
+    if (wanted === platform + chat) show(transcript);
+  } finally {
+    flights--;
+    for (const [run, data] of held.filter(([, data]) => isHere(data))) run(data);
+    if (!flights) held = [];
+  }
+}
 function view(name) { document.body.dataset.view = name; }
 async function open(id) {
   const isOther = chat !== id;
@@ -20,11 +34,9 @@ async function open(id) {
   notify("");
   unread.delete(platform + id);
   typing = {until: 0, timer: typing.timer};
-  const wanted = platform + id;
   history.replaceState(null, "", `?platform=${platform}&chat=${encodeURIComponent(id)}&person=${person}`);
   drawSide();
-  const transcript = await get(`/${platform}/chats/${encodeURIComponent(id)}`);
-  if (wanted === platform + chat) show(transcript);
+  await load(id);
   if (document.body.dataset.view === "chat") box.focus();
 }
 function bePerson(id) {
@@ -44,8 +56,7 @@ function goTo(name) {
 }
 async function refresh() {
   state = await get("/state");
-  chatLines.clear();
-  if (chat) show(await get(`/${platform}/chats/${encodeURIComponent(chat)}`));
+  if (chat) await load(chat);
 }
 const isHere = (news) => news.platform === platform && news.chat === chat;
 function onMessage(m) {
@@ -79,11 +90,15 @@ function listen() {
   const live = (yes) => { $(".link").dataset.live = yes ? "yes" : "no"; $(".link span").textContent = yes ? "live" : "connection lost, trying again…"; document.body.dataset.live = yes ? "yes" : "no"; };
   source.onopen = () => live(true);
   source.onerror = () => live(false);
-  const on = (name, run) => source.addEventListener(name, (event) => run(JSON.parse(event.data)));
+  const on = (name, run) => source.addEventListener(name, (event) => {
+    const data = JSON.parse(event.data);
+    if (flights && ["message", "delivery", "call"].includes(name)) held.push([run, data]);
+    run(data);
+  });
   on("reset", () => soon(refreshSoon));   // the emulator started again, or events are gone
   on("message", onMessage);
   on("delivery", (d) => { if (isHere(d)) { deliveries.set(keyOf(d), d); soon(drawLog); soon(drawSteps); } });
-  on("call", (c) => { if (isHere(c)) { calls.push(c); if (calls.length > 1000) calls = calls.slice(-600); soon(drawSteps); if (isRefused(c)) soon(drawLog); } });
+  on("call", (c) => { if (isHere(c) && !calls.some((one) => one.seq === c.seq)) { calls.push(c); if (calls.length > 1000) calls = calls.slice(-600); soon(drawSteps); if (isRefused(c)) soon(drawLog); } });
   on("typing", (t) => { if (isHere(t)) { typing = {...typing, ...t, thread: t.thread, until: Date.now() + t.for_ms}; soon(drawTyping); } });
   on("draft", (d) => { if (isHere(d)) { drafts.set(d.draft_id, {...d, until: Date.now() + d.for_ms}); soon(drawDrafts); } });
   on("notice", (n) => { if (isHere(n) && n.person === person) notify(n.text); });

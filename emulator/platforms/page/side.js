@@ -17,11 +17,10 @@ function drawSide() {
 function drawPeople() {
   const people = here().people;
   if (people.length > 6) {
-    const select = el("select", {"aria-labelledby": "speak-as", onchange: (e) => bePerson(e.target.value)}, people.map((p) => el("option", {value: p.id, selected: p.id === person}, p.name)));
-    $(".people").replaceChildren(select);
+    renew($(".people"), people, () => [el("select", {"aria-labelledby": "speak-as", onchange: (e) => bePerson(e.target.value)}, people.map((p) => el("option", {value: p.id, selected: p.id === person}, p.name)))]);
     return;
   }
-  $(".people").replaceChildren(...people.map((p) => el("button", {type: "button", class: "person", role: "radio", "aria-checked": String(p.id === person), tabindex: p.id === person ? "0" : "-1", "data-id": p.id, onclick: () => bePerson(p.id)}, face(p.name, p.name), p.name)));
+  renew($(".people"), people, () => people.map((p) => el("button", {type: "button", class: "person", role: "radio", "aria-checked": String(p.id === person), tabindex: p.id === person ? "0" : "-1", "data-id": p.id, onclick: () => bePerson(p.id)}, face(p.name, p.name), p.name)));
 }
 const chatLines = new Map();   // a line that did not change stays, and with it the focus
 function chatLine(c, isThread) {
@@ -36,6 +35,14 @@ function chatLine(c, isThread) {
       el("span", {class: "name"}, el("span", {class: "preview"}, preview), count ? el("span", {class: "unread", "aria-label": `${count} new`}, String(count)) : null))));
   chatLines.set(key, [print, made]);
   return made;
+}
+const lists = new WeakMap();
+/** Draw the children of *list* again if what they show has changed: a click needs its button to stay. */
+function renew(list, facts, make) {
+  const print = JSON.stringify([platform, person, chat, topic, facts]);
+  if (lists.get(list) === print) return;
+  lists.set(list, print);
+  list.replaceChildren(...make());
 }
 /** Make the children of *list* these nodes, and touch only what differs. */
 function patch(list, nodes) {
@@ -68,15 +75,15 @@ function drawTopics(c) {
   if (isChannel) { drawThreads(c.kind === "thread" ? chatOf(c.parent) ?? c : c); return; }
   if (!canHave) return;
   const chip = (id, name, isClosed) => el("button", {type: "button", "aria-pressed": String(topic === id), onclick: () => { topic = id; drawn.clear(); draw(); box.focus(); }}, name, isClosed ? el("span", {class: "closed"}, " closed") : null);
-  $(".topics").replaceChildren(...(c.topics.length ? [chip(null, "All"), chip(0, "General"), ...c.topics.map((t) => chip(t.id, t.name, t.is_closed))] : []),
-    el("button", {type: "button", class: "add", onclick: newTopic}, "New topic"));
+  renew($(".topics"), c.topics, () => [...(c.topics.length ? [chip(null, "All"), chip(0, "General"), ...c.topics.map((t) => chip(t.id, t.name, t.is_closed))] : []),
+    el("button", {type: "button", class: "add", onclick: newTopic}, "New topic")]);
 }
 /** Discord: a channel and its threads, each a conversation of its own. */
 function drawThreads(channel) {
   const chip = (c, name) => el("button", {type: "button", "aria-pressed": String(c.id === chat), onclick: () => open(c.id)}, name);
   const threads = chatsOf(person).filter((c) => c.parent === channel.id);
-  $(".topics").replaceChildren(...(threads.length ? [chip(channel, titleOf(channel)), ...threads.map((c) => chip(c, c.title))] : []),
-    el("button", {type: "button", class: "add", onclick: () => newThread(null), disabled: chatOf(chat).kind === "thread"}, "New thread"));
+  renew($(".topics"), [channel.id, threads.map((c) => [c.id, c.title])], () => [...(threads.length ? [chip(channel, titleOf(channel)), ...threads.map((c) => chip(c, c.title))] : []),
+    el("button", {type: "button", class: "add", onclick: () => newThread(null), disabled: chatOf(chat).kind === "thread"}, "New thread")]);
 }
 $("#block").addEventListener("click", () => post("block", {chat, blocked: !chatOf(chat).blocked}));
 
