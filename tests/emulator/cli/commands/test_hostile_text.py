@@ -35,6 +35,11 @@ COMMANDS = {
     "teams show": ["crew"],
     "teams set": ["crew", "--agents", "coder", "--leader", "coder"],
     "teams delete": [HOSTILE],
+    "accounts list": [],
+    "accounts show": ["telegram.sales"],
+    "accounts add": ["telegram", HOSTILE],
+    "accounts set": ["telegram.sales", "--agent", HOSTILE],
+    "accounts remove": [HOSTILE],
     "chats list": [],
     "chats show": ["1"],
     "chats set": ["1", "--policy", "public"],
@@ -91,6 +96,7 @@ COMMANDS = {
     "seed": [],
 }
 SHOWN = {  # commands that show hostile rows, so that a table without them does not pass
+    "accounts list", "accounts show",
     "agents list", "agents show", "teams list", "teams show", "chats list", "chats show", "wirings list", "users list",
     "users show", "approvals list", "approvals show", "messages list", "messages show", "responses list",
     "responses show", "schedules list", "schedules show", "dropped", "search", "why", "sessions show",
@@ -101,8 +107,15 @@ MORE = {  # further rows of some commands
     "why": [["m_dead"], ["held_1"], ["dropped_1"]],
 }
 # These print no rows of the database: they start, stop or check things on this machine. test_main, test_console and
-# test_chat hold them. "tools" speaks MCP with a client's program, and not with a terminal.
+# test_chat hold them; what "channel" shows, the tests of the folder channels. "tools" speaks MCP with a program,
+# and not with a terminal.
 ELSEWHERE = {"run", "exec", "chat", "status", "doctor", "tools", "validate", "version", "data reset", "verify"}
+ELSEWHERE |= {
+    "channel discord connect",
+    "channel discord register",
+    "channel telegram connect",
+    "channel telegram show",
+}
 
 
 def paths(command: Any, prefix: tuple[str, ...] = ()) -> Iterator[str]:
@@ -162,6 +175,8 @@ def names(postroom: Postroom) -> dict[str, str]:
         "UPDATE teams SET name = :text",
         "UPDATE users SET name = :text",
         "UPDATE wirings SET engage_pattern = :text",
+        "INSERT INTO accounts (name, platform, username, created_at, updated_at) "
+        "VALUES ('telegram.sales', 'telegram', :text, 0, 0)",
     ):
         conn.execute(sql, {"text": HOSTILE} if ":text" in sql else {})
     (session,) = postroom.column(
