@@ -3,13 +3,15 @@
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from shared.agents.access import Doors, Toolbox
 from shared.agents.programs.containment import LeashPolicy
 from shared.agents.programs.limits import DEFAULT_LIMITS, Limits
-from shared.agents.programs.sandboxes import Sandboxes
 from shared.core.failures import FailureCode
+
+if TYPE_CHECKING:  # it starts processes, and functions without agents import this module too
+    from shared.agents.programs.sandboxes import Sandboxes
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Turn:
     limits: Limits = DEFAULT_LIMITS
     leash: LeashPolicy = "auto"
     private: tuple[Path, ...] = ()
-    sandboxes: Sandboxes | None = None
+    sandboxes: "Sandboxes | None" = None
     doors: Doors | None = None
     tools: Toolbox | None = None
     timezone: str = "UTC"
