@@ -16,7 +16,9 @@ if not __package__:  # started by its path, as spark-submit does: Python's path 
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 _JOBS = {
+    "forget": "spark_jobs.jobs.forget",
     "message_volume": "spark_jobs.jobs.message_volume",
+    "publish": "spark_jobs.jobs.publish",
 }
 
 

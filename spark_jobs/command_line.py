@@ -43,14 +43,24 @@ class _Parser(argparse.ArgumentParser):
 
 def arguments_of(job: str, description: str) -> argparse.ArgumentParser:
     """A parser with the arguments of every job; the job adds its own."""
-    parser = _Parser(prog=job, description=description)
-    parser.add_argument("--replica", required=True, metavar="URL", help="s3://bucket/prefix?endpoint=... or file:///d")
+    parser = parser_of(job, description)
+    position_arguments(parser)
     parser.add_argument("--out", required=True, metavar="DIR", help=f"folder for the Parquet files and {_MANIFEST}")
+    return parser
+
+
+def parser_of(job: str, description: str) -> argparse.ArgumentParser:
+    """A parser that ends with 64 where the command line is wrong."""
+    return _Parser(prog=job, description=description)
+
+
+def position_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name a position of a replica."""
+    parser.add_argument("--replica", required=True, metavar="URL", help="s3://bucket/prefix?endpoint=... or file:///d")
     position = parser.add_mutually_exclusive_group()
     position.add_argument("--txid", help="the position to read, as Litestream prints it; the latest otherwise")
     position.add_argument("--timestamp", help="the last position before this instant, like 2026-03-01T12:00:00Z")
     parser.add_argument("--cache-dir", metavar="DIR", help="where restored replicas are kept (else the user's cache)")
-    return parser
 
 
 def time_zone(name: str) -> str:
@@ -72,15 +82,24 @@ def run_job(
         check: refuses the output folder, by raising, when it holds something else.
         run: does the job, and returns what to print.
     """
-    logging.basicConfig(stream=sys.stderr, format="%(message)s")
-    logging.getLogger("postroom").setLevel(logging.INFO)
-    os.umask(0o077)
     out = Path(options.out)
-    try:
+
+    def do() -> str:
         with locked_folder(out):
             check(out)
         pin, _ = pinned(options.replica, txid=options.txid, timestamp=options.timestamp, cache_dir=options.cache_dir)
-        said = run(session(job), pin)
+        return run(session(job), pin)
+
+    return run_command(job, do)
+
+
+def run_command(job: str, do: Callable[[], str]) -> int:
+    """Do the work of a job, print what it says, and return the exit code."""
+    logging.basicConfig(stream=sys.stderr, format="%(message)s")
+    logging.getLogger("postroom").setLevel(logging.INFO)
+    os.umask(0o077)
+    try:
+        said = do()
     except PostroomError as error:
         sys.stderr.write(f"{job}: {error}\n")
         return _exit_code(error)

@@ -1,0 +1,127 @@
+"""What does not reach a mart: text, people's names and ids in the clear, and people who were taken out.
+
+A person is a platform and an id: the accounts of a platform (``telegram``, ``telegram.sales``) share their people.
+Hashed values are HMAC-SHA256 with a key that stays outside the mart. Equal people have equal hashes, so they can be
+counted and followed; without the key nobody can try ids.
+"""
+
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyarrow import compute as pc
+
+from spark_jobs.mart.manifest import MartInvalid, Privacy
+from spark_jobs.mart.tables import MartTable
+
+ANSWERS = ("messages", "responses", "agent_messages")
+"""Tables with what was said in answer to a message, by its ``message_id``."""
+
+KEY = "POSTROOM_MART_KEY"
+_KEY_CHARACTERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Veil:
+    """Applies the privacy of one mart to rows on their way to it.
+
+    Args:
+        key: people are hashed with it; empty: they are not hashed.
+        messages: ids of the messages of people who were taken out, as far as the replica still has them.
+    """
+
+    privacy: Privacy
+    key: bytes = b""
+    messages: frozenset[str] = frozenset()
+
+    def columns(self, table: MartTable) -> frozenset[str]:
+        """The columns that are left out."""
+        return frozenset(table.left_out) | (frozenset(table.text) if self.privacy.without_text else frozenset())
+
+    def applied(self, table: MartTable, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that the mart may hold, as it may hold them."""
+        if self.privacy.forgotten:
+            rows = rows.filter(
+                pa.array([not is_forgotten for is_forgotten in self._forgotten(table, rows)], pa.bool_())
+            )
+        if self.key:
+            for name in set(table.people) & set(rows.schema.names):
+                index = rows.schema.get_field_index(name)
+                hashed = pa.array([self.person(value) for value in rows.column(index).to_pylist()], pa.string())
+                rows = rows.set_column(index, name, hashed)
+        return rows
+
+    def person(self, value: str | None) -> str | None:
+        """A name or an id as the mart holds it."""
+        if not self.key or not value:
+            return value
+        return hmac.new(self.key, value.encode(), hashlib.sha256).hexdigest()[:32]
+
+    def takes_out(self, channel: str | None, sender_id: str | None) -> bool:
+        """Whether this is a person who was taken out."""
+        return bool(channel and sender_id) and digest(self.privacy, channel, sender_id) in self.privacy.forgotten
+
+    def _forgotten(self, table: MartTable, rows: pa.RecordBatch) -> list[bool]:
+        names = rows.schema.names
+        empty: list[str | None] = [None] * rows.num_rows
+
+        def values(name: str) -> list[str | None]:
+            return list(rows.column(name).to_pylist()) if name in names else empty
+
+        people = zip(values("channel"), values("sender_id"), values("platform_id"), strict=True)
+        by_person = [
+            self.takes_out(channel, sender) or self.takes_out(channel, place) for channel, sender, place in people
+        ]
+        of_message = values("message_id") if table.name in ANSWERS else empty
+        return [is_theirs or message in self.messages for is_theirs, message in zip(by_person, of_message, strict=True)]
+
+
+def digest(privacy: Privacy, channel: str | None, sender_id: str | None) -> str:
+    """What the manifest keeps of a person who was taken out, so that the next run leaves them out."""
+    platform = (channel or "").partition(".")[0]
+    return hashlib.sha256(f"{privacy.salt}\n{platform}\n{sender_id}".encode()).hexdigest()
+
+
+def chosen(
+    stored: Privacy | None, *, without_text: bool, hash_people: bool, environ: Mapping[str, str] = os.environ
+) -> Veil:
+    """The privacy of a new mart, or that of the mart there is, if it is the one asked for.
+
+    Raises:
+        MartInvalid: the mart has another one, or the key is missing, short, or another.
+    """
+    key = environ.get(KEY, "").encode() if hash_people else b""
+    if hash_people and len(key) < _KEY_CHARACTERS:
+        raise MartInvalid(f"--hash-people needs a secret of {_KEY_CHARACTERS} characters or more in {KEY}; keep it")
+    check = _check_of(key) if key else ""
+    if stored is None:
+        return Veil(Privacy(without_text=without_text, key_check=check, salt=secrets.token_hex(16)), key)
+    if (stored.without_text, bool(stored.key_check)) != (without_text, hash_people):
+        options = ["--without-text"] * stored.without_text + ["--hash-people"] * bool(stored.key_check)
+        was = " and ".join(options) or "neither --without-text nor --hash-people"
+        raise MartInvalid(f"this mart was begun with {was}: use the same, or publish into another place")
+    if stored.key_check != check:
+        raise MartInvalid(f"{KEY} is not the key that this mart was begun with: set that one")
+    return Veil(stored, key)
+
+
+def key_of(stored: Privacy, environ: Mapping[str, str] = os.environ) -> Veil:
+    """The privacy of the mart there is, with its key from the environment if it needs one."""
+    return chosen(stored, without_text=stored.without_text, hash_people=bool(stored.key_check), environ=environ)
+
+
+def with_forgotten(privacy: Privacy, channel: str, sender_id: str) -> Privacy:
+    return replace(privacy, forgotten=tuple(sorted({*privacy.forgotten, digest(privacy, channel, sender_id)})))
+
+
+def as_masked(rows: pa.RecordBatch, dropped: list[bool]) -> pa.RecordBatch:
+    """The rows that are not dropped."""
+    return rows.filter(pc.invert(pa.array(dropped, pa.bool_())))
+
+
+def _check_of(key: bytes) -> str:
+    return hmac.new(key, b"postroom mart", hashlib.sha256).hexdigest()[:16]

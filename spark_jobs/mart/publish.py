@@ -1,0 +1,232 @@
+"""Brings a mart to one pinned position of a replica.
+
+A run reads only what is new: rows with higher ids than the last run saw, and those messages and responses that the
+events since then name or that are still open. A row that the replica has pruned stays in the mart as it was last seen.
+A run for the position that the mart has changes nothing. A run that ends early leaves the mart as it was.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import pyarrow as pa
+from pyarrow import compute as pc
+
+from spark_jobs.datasource import Condition
+from spark_jobs.mart.days import DayWriter, days_of, read_day
+from spark_jobs.mart.histories import history_of, parts_at
+from spark_jobs.mart.manifest import WHOLE, DayFiles, MartManifest, TableFiles
+from spark_jobs.mart.places import MartPlace, new_run
+from spark_jobs.mart.privacy import Veil, as_masked
+from spark_jobs.mart.source import (
+    PinnedTables,
+    after,
+    later_than,
+    ms_of,
+    not_later_than,
+    one_of,
+    up_to,
+)
+from spark_jobs.mart.tables import ALL, MartTable
+from spark_jobs.mart.types import TYPES
+
+_MOST_FILES = 16  # of one day: beyond this many, they are merged
+_LATE_MS = 3_600_000  # clocks of two processes differ by less
+
+
+@dataclass(frozen=True, slots=True)
+class MartRun:
+    """What one run works with.
+
+    Args:
+        before: the present generation, or None.
+        again_from: rows of later instants (ms UTC) are read again, because the history is a new one; None: it goes on.
+    """
+
+    place: MartPlace
+    source: PinnedTables
+    before: MartManifest | None
+    veil: Veil
+    generation: int
+    name: str
+    again_from: int | None
+
+
+def publish(
+    place: MartPlace, source: PinnedTables, before: MartManifest | None, veil: Veil, *, now_ms: int
+) -> MartManifest:
+    """Bring the mart to the position of *source*; return its manifest, which is *before* if it was there already.
+
+    Raises:
+        MartInvalid: the position is earlier than the mart's, or of another history.
+        InUse: another run has just written to the mart.
+    """
+    pin = source.pin
+    if before and (before.txid, before.timestamp, before.epoch) == (pin.txid, pin.timestamp, pin.epoch):
+        return before
+    again_from = parts_at(place, before, source) if before else None
+    generation = before.generation + 1 if before else 1
+    veil = replace(veil, messages=_messages_taken_out(source, veil))
+    run = MartRun(place, source, before, veil, generation, new_run(), again_from)
+    tables = {table.name: _published(run, table) for table in ALL if source.has(table.name)}
+    kept = {name: files for name, files in before.tables.items() if name not in tables} if before else {}
+    crossed: tuple[dict[str, object], ...] = before.new_histories if before else ()
+    if again_from is not None:
+        crossed = (*crossed, {"generation": generation, "epoch": pin.epoch, "read_again_from_ms": again_from})
+    manifest = MartManifest(
+        replica=pin.url,
+        txid=pin.txid,
+        timestamp=pin.timestamp,
+        epoch=pin.epoch,
+        history=history_of(source),
+        generation=generation,
+        read_at_ms=_read_at(source, before),
+        finished_at=datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="seconds"),
+        privacy=veil.privacy,
+        tables={**kept, **tables},
+        new_histories=crossed,
+    )
+    place.commit(manifest, before)
+    return manifest
+
+
+def _published(run: MartRun, table: MartTable) -> TableFiles:
+    """Write what is new of one table; return all its files."""
+    before = run.before.tables.get(table.name) if run.before else None
+    left_out = run.veil.columns(table)
+    schema = _with_old_columns(run.source.schema(table.name, left_out), before)
+    writer = DayWriter(run.place, table.name, schema, run.generation, run.name)
+    columns = {field.name: str(field.type) for field in schema}
+    if not table.by:
+        for batch in run.source.read(table.name, left_out=left_out):
+            writer.write(run.veil.applied(table, batch), "")
+        return TableFiles(columns, 0, writer.finish() or {WHOLE: _none(run.generation)})
+    last_id = before.last_id if before else 0
+    changed = _changed(run, table, last_id)
+    days = dict(before.days) if before else {}
+    for day in _to_rewrite(run, days, changed):
+        _rewrite(run, table, writer, days.pop(day, None), changed.pop(day, []))
+    highest = last_id if run.again_from is None else max(run.source.values(table.name, "id"), default=0)
+    for batch in run.source.read(table.name, _fresh(run, table, last_id), left_out=left_out):
+        highest = max(highest, max(batch.column("id").to_pylist()))
+        writer.write(run.veil.applied(table, batch), table.by)
+    for day, files in writer.finish().items():
+        days[day] = _joined(days.get(day), files)
+    return TableFiles(columns, highest, dict(sorted(days.items())))
+
+
+def _fresh(run: MartRun, table: MartTable, last_id: int) -> Condition:
+    return after(last_id) if run.again_from is None else later_than(table.by, run.again_from)
+
+
+def _changed(run: MartRun, table: MartTable, last_id: int) -> dict[str, list[pa.RecordBatch]]:
+    """The rows that the mart has in an earlier state, by day."""
+    left_out = run.veil.columns(table)
+    seen: set[int] = set()
+    by_day: dict[str, list[pa.RecordBatch]] = {}
+    for conditions in _changes(run, table, last_id):
+        for batch in run.source.read(table.name, *conditions, left_out=left_out):
+            ids = batch.column("id").to_pylist()
+            fresh = as_masked(batch, [row_id in seen for row_id in ids])
+            seen.update(ids)
+            days = days_of(fresh.column(table.by))
+            for day in pc.unique(days).to_pylist():
+                by_day.setdefault(day, []).append(fresh.filter(pc.equal(days, day)))
+    return by_day
+
+
+def _changes(run: MartRun, table: MartTable, last_id: int) -> Iterator[list[Condition]]:
+    """Conditions that together find every row that may have changed since the last run."""
+    if run.before is None or not (table.open_states or table.has_updates):
+        return
+    if run.again_from is not None:
+        yield [not_later_than(table.by, run.again_from)]
+        return
+    if table.has_updates:
+        yield [up_to(last_id), Condition("updated_at", '"updated_at" >= ?', (run.before.read_at_ms - _LATE_MS,))]
+        return
+    yield [up_to(last_id), one_of("status", table.open_states)]
+    messages, responses = _named_by_events(run.source, run.before)
+    yield [up_to(last_id), one_of("message_id", messages) if table.name == "messages" else one_of("id", responses)]
+
+
+def _named_by_events(source: PinnedTables, before: MartManifest) -> tuple[set[str], set[int]]:
+    """The messages and responses that events since the last run name."""
+    messages: set[str] = set()
+    responses: set[int] = set()
+    since = after(before.tables["events"].last_id)
+    for batch in source.read("events", since, columns=["message_id", "response_id", "data"]):
+        rows = batch.to_pydict()
+        messages.update(filter(None, rows["message_id"]))
+        responses.update(value for value in rows["response_id"] if value is not None)
+        for data in rows["data"]:
+            if '"batch"' in data:
+                messages.update(json.loads(data).get("batch", ()))
+    return messages, responses
+
+
+def _to_rewrite(run: MartRun, days: dict[str, DayFiles], changed: dict[str, list[pa.RecordBatch]]) -> list[str]:
+    crowded = {day for day, files in days.items() if len(files.files) >= _MOST_FILES}
+    cut: set[str] = set()
+    if run.again_from is not None:
+        first = datetime.fromtimestamp(max(run.again_from, 0) / 1000, UTC).date().isoformat()
+        cut = {day for day in days if day >= first}
+    return sorted(crowded | cut | set(changed))
+
+
+def _rewrite(
+    run: MartRun, table: MartTable, writer: DayWriter, files: DayFiles | None, changed: list[pa.RecordBatch]
+) -> None:
+    """Write one day anew: the rows that stay, and those that have changed in their present state."""
+    replaced = {row_id for batch in changed for row_id in batch.column("id").to_pylist()}
+    for batch in read_day(run.place.files, run.place.base, files) if files else ():
+        ids, instants = batch.column("id").to_pylist(), batch.column(table.by).to_pylist()
+        again = run.again_from
+        dropped = [
+            row_id in replaced or (again is not None and ms_of(at) > again)
+            for row_id, at in zip(ids, instants, strict=True)
+        ]
+        writer.write(as_masked(batch, dropped), table.by)
+    for batch in changed:
+        writer.write(run.veil.applied(table, batch), table.by)
+
+
+def _messages_taken_out(source: PinnedTables, veil: Veil) -> frozenset[str]:
+    """Ids of the messages of people who were taken out: what agents answered them is taken out as well."""
+    if not veil.privacy.forgotten:
+        return frozenset()
+    found = set()
+    for name in ("messages", "responses"):
+        for batch in source.read(name, columns=["message_id", "channel", "sender_id", "platform_id"]):
+            for row in batch.to_pylist():
+                channel = row["channel"]
+                if veil.takes_out(channel, row["sender_id"]) or veil.takes_out(channel, row["platform_id"]):
+                    found.add(row["message_id"])
+    return frozenset(found - {None, ""})
+
+
+def _read_at(source: PinnedTables, before: MartManifest | None) -> int:
+    """The latest change of a row of ``usage``: the next run reads from there."""
+    latest = before.read_at_ms if before else 0
+    if source.has("usage"):
+        since = Condition("updated_at", '"updated_at" >= ?', (latest,))
+        latest = max([latest, *(ms_of(at) for at in source.values("usage", "updated_at", since))])
+    return latest
+
+
+def _with_old_columns(schema: pa.Schema, before: TableFiles | None) -> pa.Schema:
+    """The columns of the table now, then those that only rows of earlier releases have."""
+    old = before.columns if before else {}
+    more = [pa.field(name, TYPES[kind]) for name, kind in old.items() if name not in schema.names]
+    return pa.schema([*schema, *more])
+
+
+def _joined(old: DayFiles | None, new: DayFiles) -> DayFiles:
+    if old is None:
+        return new
+    return DayFiles(old.rows + new.rows, new.generation, (*old.files, *new.files))
+
+
+def _none(generation: int) -> DayFiles:
+    return DayFiles(0, generation, ())

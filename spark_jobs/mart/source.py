@@ -1,0 +1,92 @@
+"""Reads the tables of one pinned position for ``publish``: Arrow batches by ADBC, without Spark."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from spark_jobs.datasource import Condition, LitestreamReader, OptionInvalid, ReplicaTable, RowRange, describe
+from spark_jobs.replicas import Pin
+
+
+class PinnedTables:
+    """The tables of one position."""
+
+    def __init__(self, pin: Pin, path: Path, cache_dir: str | None = None) -> None:
+        self.pin = pin
+        self._path, self._cache_dir = path, cache_dir
+        self._known: dict[str, ReplicaTable] = {}
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a table: a database of an earlier release lacks some."""
+        try:
+            self._describe(name)
+        except OptionInvalid:
+            return False
+        return True
+
+    def schema(self, name: str, left_out: Iterable[str] = ()) -> pa.Schema:
+        """The Arrow schema of a table. Every column may be null: a later release may add and drop columns."""
+        schema = to_arrow_schema(self._fields(name, frozenset(left_out)), timezone="UTC")
+        return pa.schema([pa.field(field.name, field.type) for field in schema])
+
+    def read(
+        self, name: str, *conditions: Condition, columns: Sequence[str] = (), left_out: Iterable[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows that meet all *conditions*, in the order of the table."""
+        fields = self._fields(name, frozenset(left_out))
+        if columns:
+            fields = StructType([fields[column] for column in columns])
+        reader = LitestreamReader(self.pin, self._describe(name), fields, self._cache_dir)
+        reader.conditions = list(conditions)
+        for batch in reader.read(RowRange()):
+            schema = pa.schema([pa.field(field.name, field.type) for field in batch.schema])
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+    def values(self, name: str, column: str, *conditions: Condition) -> list[Any]:
+        """One column of the rows that meet all *conditions*."""
+        return [value for batch in self.read(name, *conditions, columns=[column]) for value in batch[0].to_pylist()]
+
+    def has_column(self, name: str, column: str) -> bool:
+        return column in {field.name for field in self._describe(name).fields}
+
+    def _fields(self, name: str, left_out: frozenset[str]) -> StructType:
+        return StructType([field for field in self._describe(name).fields if field.name not in left_out])
+
+    def _describe(self, name: str) -> ReplicaTable:
+        if name not in self._known:
+            self._known[name] = describe(self._path, name)
+        return self._known[name]
+
+
+def after(row_id: int) -> Condition:
+    """Rows with a higher id."""
+    return Condition("id", '"id" > ?', (row_id,))
+
+
+def up_to(row_id: int) -> Condition:
+    return Condition("id", '"id" <= ?', (row_id,))
+
+
+def one_of(column: str, values: Iterable[Any]) -> Condition:
+    """Rows whose *column* has one of these values."""
+    sql = f'"{column}" IN (SELECT value FROM json_each(?))'  # noqa: S608 - our own names
+    return Condition(column, sql, (json.dumps(sorted(values)),))
+
+
+def later_than(column: str, at_ms: int) -> Condition:
+    return Condition(column, f'"{column}" > ?', (at_ms,))
+
+
+def not_later_than(column: str, at_ms: int) -> Condition:
+    return Condition(column, f'"{column}" <= ?', (at_ms,))
+
+
+def ms_of(at: datetime) -> int:
+    """Milliseconds UTC of a timestamp as it is read."""
+    return int(at.timestamp() * 1000 + 0.5)

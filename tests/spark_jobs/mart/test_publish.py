@@ -1,0 +1,337 @@
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import dataset
+from pyarrow import parquet as pq
+
+from spark_jobs.__main__ import main
+from spark_jobs.mart.places import present
+from spark_jobs.mart.tables import ALL, BY_NAME
+
+NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
+DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+KEY = "a key of more than sixteen characters"
+
+
+@pytest.fixture(params=["folder", "s3"])
+def anywhere(request, tmp_path):
+    if request.param == "folder":
+        return str(tmp_path / "mart")
+    return f"s3://bucket/{tmp_path.name}?endpoint={request.getfixturevalue('s3')}"
+
+
+@pytest.fixture
+def mart(tmp_path):
+    return str(tmp_path / "mart")
+
+
+@pytest.fixture
+def run(primary, cache):
+    """Replicate, publish into a place; return the exit code."""
+
+    def run(place, *options):
+        primary.replicate()
+        return main(["publish", "--replica", primary.url, "--mart", place, "--cache-dir", str(cache), *options])
+
+    return run
+
+
+def rows_of(place, table):
+    """The rows of the mart's files, by id, as a reader of the manifest finds them."""
+    manifest, files, base = present(place)
+    found = []
+    for day, each in manifest.tables[table].days.items():
+        for name in each.files:
+            rows = pq.ParquetFile(files.open_input_file(f"{base}/{name}")).read().to_pylist()
+            if by := BY_NAME[table].by:
+                assert {row[by].date().isoformat() for row in rows} == {day}
+            found += rows
+    return sorted(found, key=lambda row: str(row.get("id", row)).zfill(20))
+
+
+def stored(primary, table, columns):
+    """The rows of the live file, in the types of the mart."""
+    names = ", ".join(f'"{name}"' for name in columns)
+    found = []
+    for row in primary.execute(f"SELECT {names} FROM {table}"):
+        kinds = zip(row, columns.items(), strict=True)
+        found.append({name: as_kind(value, kind) for value, (name, kind) in kinds})
+    return sorted(found, key=lambda row: str(row.get("id", row)).zfill(20))
+
+
+def as_kind(value, kind):
+    if value is None or not kind.startswith("timestamp"):
+        return value
+    return pa.scalar(value, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")).as_py()
+
+
+def assert_equal(place, primary):
+    manifest, _, _ = present(place)
+    assert set(manifest.tables) == {table.name for table in ALL}
+    for name, table in manifest.tables.items():
+        assert rows_of(place, name) == stored(primary, name, table.columns), name
+        assert table.rows == len(rows_of(place, name))
+
+
+def event(primary, kind, at, *, message_id=None, response_id=None, data="{}"):
+    primary.execute(
+        "INSERT INTO events (type, message_id, response_id, agent, data, created_at) VALUES (?, ?, ?, 'a', ?, ?)",
+        [(kind, message_id, response_id, data, at)],
+    )
+
+
+def files_under(folder):
+    root = Path(folder).resolve()
+    return {str(path.relative_to(root)): path.stat().st_ino for path in root.rglob("*.parquet")}
+
+
+def test_every_table_is_the_same_as_in_the_database(primary, run, anywhere):
+    primary.receive(3)
+    primary.receive(2, status="completed", at=NOON + DAY_MS)
+    event(primary, "message_received", NOON, message_id="m_0")
+    primary.execute(
+        "INSERT INTO usage (turn, agent, session, model, paid_by, requests, input, output, cache_read, cache_write,"
+        " cost, created_at, updated_at) VALUES ('t', 'a', 's', 'm', 'key', 1, 2, 3, 4, 5, 9007199254740993, ?, ?)",
+        [(NOON, NOON)],
+    )
+    assert run(anywhere) == 0
+    assert_equal(anywhere, primary)
+    assert list(present(anywhere)[0].tables["messages"].days) == ["2025-10-09", "2025-10-10"]
+
+
+def test_a_later_run_reads_what_is_new_and_what_has_changed(primary, run, anywhere):
+    primary.receive(4)
+    primary.receive(2, at=NOON + DAY_MS)
+    event(primary, "message_received", NOON, message_id="m_0")
+    assert run(anywhere) == 0
+    first = present(anywhere)[0]
+
+    primary.execute("UPDATE messages SET status = 'completed' WHERE id = 2")
+    event(primary, "chain_step_done", NOON + DAY_MS, message_id="m_9", data=json.dumps({"batch": ["m_1"]}))
+    primary.execute("UPDATE messages SET status = 'dead', failure = 'error' WHERE id = 5")
+    event(primary, "message_dead", NOON + DAY_MS, message_id="m_4")
+    primary.execute("UPDATE messages SET process_after = 5 WHERE id = 6")  # no event names it, but it is open
+    primary.receive(3, at=NOON + 2 * DAY_MS)
+    assert run(anywhere) == 0
+    assert_equal(anywhere, primary)
+    second = present(anywhere)[0]
+    assert second.generation == 2
+    assert second.tables["messages"].days["2025-10-11"].generation == 2
+    assert not first.files & second.files & {name for name in second.files if name.startswith("messages/")}
+
+
+def test_a_day_without_changes_keeps_its_files(primary, run, mart):
+    primary.receive(3, status="completed")
+    event(primary, "chain_step_done", NOON, message_id="m_0")
+    assert run(mart) == 0
+    before = files_under(f"{mart}/current")
+    primary.receive(2, at=NOON + DAY_MS)
+    assert run(mart) == 0
+    after = files_under(f"{mart}/current")
+    kept = {name: inode for name, inode in before.items() if "day=2025-10-09" in name}
+    assert kept
+    assert kept.items() <= after.items(), "hard links, not copies"
+
+
+def test_rows_that_the_database_prunes_stay_as_they_were_last_seen(primary, run, anywhere):
+    primary.receive(3)
+    assert run(anywhere) == 0
+    primary.execute("UPDATE messages SET status = 'completed'")
+    for each in range(3):
+        event(primary, "chain_step_done", NOON, message_id=f"m_{each}")
+    assert run(anywhere) == 0
+    primary.receive(1, at=NOON + DAY_MS)
+    primary.execute("DELETE FROM messages WHERE id <= 3")
+    assert run(anywhere) == 0
+    assert [(row["id"], row["status"]) for row in rows_of(anywhere, "messages")] == [
+        (1, "completed"),
+        (2, "completed"),
+        (3, "completed"),
+        (4, "pending"),
+    ]
+
+
+def test_the_same_position_changes_nothing(primary, run, mart, capsys):
+    primary.receive(3)
+    assert run(mart) == 0
+    before = {path: path.read_bytes() for path in Path(mart).resolve().rglob("*") if path.is_file()}
+    assert run(mart) == 0
+    assert "nothing to do" in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in Path(mart).resolve().rglob("*") if path.is_file()} == before
+
+
+def test_an_earlier_position_is_refused(primary, run, mart, capsys):
+    primary.receive(1)
+    assert run(mart) == 0
+    txid = present(mart)[0].txid
+    primary.receive(1)
+    assert run(mart) == 0
+    assert run(mart, "--txid", txid) == 64
+    assert "only goes forward" in capsys.readouterr().err
+    assert len(rows_of(mart, "messages")) == 2
+
+
+def test_a_reader_keeps_its_generation_while_another_is_published(primary, run, anywhere):
+    primary.receive(2)
+    assert run(anywhere) == 0
+    manifest, files, base = present(anywhere)
+    primary.execute("UPDATE messages SET status = 'completed'")
+    event(primary, "chain_step_done", NOON, message_id="m_0", data=json.dumps({"batch": ["m_0", "m_1"]}))
+    assert run(anywhere) == 0
+    names = manifest.tables["messages"].days["2025-10-09"].files
+    read = [
+        row["status"] for name in names for row in pq.read_table(files.open_input_file(f"{base}/{name}")).to_pylist()
+    ]
+    assert read == ["pending", "pending"]
+    assert [row["status"] for row in rows_of(anywhere, "messages")] == ["completed", "completed"]
+
+
+def test_a_run_that_ends_early_leaves_the_mart_as_it_was(primary, run, mart):
+    primary.receive(2)
+    assert run(mart) == 0
+    rest = Path(mart) / "generations" / "next" / "messages"
+    rest.mkdir(parents=True)
+    (rest / "half.parquet").write_bytes(b"PAR1")
+    (Path(mart) / "generations" / "000002").mkdir()  # killed between the rename and the link
+    (Path(mart) / "generations" / "000002" / "manifest.json").write_bytes(b"{}")
+    primary.receive(1)
+    assert run(mart) == 0
+    assert_equal(mart, primary)
+    assert not list(Path(mart).resolve().rglob("half.parquet"))
+
+
+def test_a_glob_over_current_finds_the_days(primary, run, mart):
+    """As DuckDB and pandas read it: by the names of files and folders, without the manifest."""
+    primary.receive(3)
+    primary.receive(1, at=NOON + DAY_MS)
+    assert run(mart) == 0
+    found = dataset.dataset(f"{mart}/current/messages", format="parquet", partitioning="hive").to_table()
+    assert sorted(str(day) for day in found["day"].to_pylist()) == ["2025-10-09"] * 3 + ["2025-10-10"]
+
+
+def test_files_are_private(primary, run, mart):
+    primary.receive(1)
+    os.umask(0o022)
+    assert run(mart) == 0
+    everything = [Path(mart), *Path(mart).rglob("*")]
+    assert [path for path in everything if not path.is_symlink() and path.stat().st_mode & 0o077] == []
+
+
+def test_many_small_files_of_a_day_are_merged(primary, run, mart):
+    for each in range(18):
+        primary.receive(1, status="completed", at=NOON + each)
+        assert run(mart) == 0
+    assert_equal(mart, primary)
+    assert len(present(mart)[0].tables["messages"].days["2025-10-09"].files) < 16
+
+
+def test_a_restore_that_lost_the_last_commits_takes_them_out_of_the_mart(primary, run, anywhere, capsys):
+    """The ids of what was lost are given to other rows."""
+    primary.execute("INSERT INTO meta (key, value) VALUES ('epoch', 'one') ON CONFLICT DO UPDATE SET value = 'one'")
+    for each in range(6):
+        primary.receive(1, status="completed", at=NOON + each * HOUR_MS)
+        event(primary, "message_received", NOON + each * HOUR_MS, message_id=f"m_{each}")
+    assert run(anywhere) == 0
+    for table in ("messages", "events"):
+        primary.execute(f"DELETE FROM {table} WHERE id > 3")  # what a restore of an earlier position gives
+    primary.execute("DELETE FROM messages WHERE id = 1")  # and this one was pruned since
+    primary.execute("UPDATE meta SET value = 'two' WHERE key = 'epoch'")
+    for each in range(2):
+        primary.receive(1, channel="discord", at=NOON + (8 + each) * HOUR_MS)
+        event(primary, "message_received", NOON + (8 + each) * HOUR_MS, message_id=f"m_{3 + each}")
+    assert run(anywhere) == 0
+    assert "a new history" in capsys.readouterr().out
+    manifest = present(anywhere)[0]
+    assert [row["channel"] for row in rows_of(anywhere, "messages")] == ["telegram"] * 3 + ["discord"] * 2
+    assert rows_of(anywhere, "events") == stored(primary, "events", manifest.tables["events"].columns)
+    assert manifest.new_histories[0]["generation"] == 2
+    primary.receive(1, at=NOON + DAY_MS)
+    assert run(anywhere) == 0, "and then it goes on"
+    assert [row["id"] for row in rows_of(anywhere, "messages")] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_history_that_shares_nothing_with_the_mart_is_refused(primary, run, mart, capsys):
+    event(primary, "message_received", NOON, message_id="m_0")
+    assert run(mart) == 0
+    primary.execute("DELETE FROM events")
+    event(primary, "agent_paused", NOON + 5)
+    primary.execute("INSERT INTO meta (key, value) VALUES ('epoch', 'x') ON CONFLICT DO UPDATE SET value = 'x'")
+    assert run(mart) == 64
+    assert "no event in common" in capsys.readouterr().err
+
+
+def test_without_text_no_file_holds_what_people_wrote(primary, run, mart, capsys):
+    primary.receive(2)
+    assert run(mart, "--without-text") == 0
+    assert "message" not in rows_of(mart, "messages")[0]
+    assert "instructions" not in rows_of(mart, "agents")[0]
+    for path in Path(mart).rglob("*.parquet"):
+        assert "grüße" not in str(pq.read_table(path).to_pylist())
+    primary.receive(1)
+    assert run(mart) == 64
+    assert "was begun with --without-text" in capsys.readouterr().err
+
+
+def test_hashed_people_are_equal_where_they_were_equal(primary, run, mart, monkeypatch, capsys):
+    primary.receive(2)
+    assert run(mart, "--hash-people") == 64
+    assert "POSTROOM_MART_KEY" in capsys.readouterr().err
+    monkeypatch.setenv("POSTROOM_MART_KEY", KEY)
+    assert run(mart, "--hash-people") == 0
+    (sender,) = {row["sender"] for row in rows_of(mart, "messages")}
+    assert sender != "ann"
+    assert len(sender) == 32
+    assert sender != hashlib.sha256(b"ann").hexdigest()[:32]
+    primary.receive(1)
+    monkeypatch.setenv("POSTROOM_MART_KEY", KEY + "!")
+    assert run(mart, "--hash-people") == 64
+    assert "is not the key" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [(), ("--hash-people",)])
+def test_a_person_is_taken_out_and_stays_out(primary, run, anywhere, options, monkeypatch):
+    monkeypatch.setenv("POSTROOM_MART_KEY", KEY)
+    primary.receive(4)
+    primary.execute("UPDATE messages SET sender_id = CASE WHEN id % 2 THEN '42' ELSE '7' END")
+    primary.execute(
+        "INSERT INTO agent_messages (agent_id, role, channel, sender, message_id, content, created_at)"
+        " VALUES ('a', 'assistant', 'telegram', 'a', ?, 'an answer', ?)",
+        [("m_0", NOON), ("m_1", NOON)],
+    )
+    primary.execute(
+        "INSERT INTO users (channel, sender_id, name, created_at, updated_at) VALUES ('telegram', ?, ?, 1, 1)",
+        [("42", "Ann"), ("7", "Bob")],
+    )
+    assert run(anywhere, *options) == 0
+    assert main(["forget", "--mart", anywhere, "--channel", "telegram.sales", "--sender-id", "42"]) == 0
+    assert [row["message_id"] for row in rows_of(anywhere, "messages")] == ["m_1", "m_3"]
+    assert [row["message_id"] for row in rows_of(anywhere, "agent_messages")] == ["m_1"]
+    assert len(rows_of(anywhere, "users")) == 1
+
+    primary.receive(2, at=NOON + DAY_MS)
+    primary.execute("UPDATE messages SET sender_id = '42' WHERE id > 4")
+    assert run(anywhere, *options) == 0
+    assert [row["message_id"] for row in rows_of(anywhere, "messages")] == ["m_1", "m_3"]
+    assert len(rows_of(anywhere, "users")) == 1
+
+
+def test_no_earlier_generation_keeps_a_person_who_was_taken_out(primary, run, mart):
+    primary.receive(2)
+    primary.execute("UPDATE messages SET sender_id = '42'")
+    assert run(mart) == 0
+    assert main(["forget", "--mart", mart, "--channel", "telegram", "--sender-id", "42"]) == 0
+    for path in Path(mart).rglob("*"):
+        if path.is_file():
+            assert b"42" not in path.read_bytes() or path.name == "manifest.json"
+    assert [path.name for path in (Path(mart) / "generations").iterdir()] == ["000002"]
+    assert not [row for path in Path(mart).rglob("messages/**/*.parquet") for row in pq.read_table(path).to_pylist()]
+
+
+def test_forget_says_where_there_is_no_mart(mart, capsys):
+    assert main(["forget", "--mart", mart, "--channel", "telegram", "--sender-id", "42"]) == 64
+    assert "there is no mart" in capsys.readouterr().err
