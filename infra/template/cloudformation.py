@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -110,17 +110,21 @@ class Document:
     problems: list[TemplateProblem] = field(default_factory=list)
     parameters: dict[str, str] = field(default_factory=dict)  # the names that have a default, and the default
     _references: list[tuple[str, Node]] = field(default_factory=list)
+    _conditions: list[Node] = field(default_factory=list)  # the names in ``If``
 
     def problem(self, line: int, column: int, message: str) -> None:
         """Note a mistake."""
         self.problems.append(TemplateProblem(self.file, line, column, message))
 
     def check_references(self, root: Node) -> None:
-        """Each name in ``Ref``, ``GetAtt`` or ``Sub`` must be a resource or a parameter."""
+        """Each name in ``Ref``, ``GetAtt`` or ``Sub`` must be a resource or a parameter, in ``If`` a condition."""
         known = [*root["Resources"].entries(), *root["Parameters"].entries()]
         for name, node in self._references:
             if name not in known and name not in _PSEUDO_PARAMETERS:
                 node.problem(f"{name!r} is neither a resource nor a parameter{did_you_mean(name, known)}")
+        for node in self._conditions:
+            if node.text not in root["Conditions"].entries():
+                node.problem(f"{node.text!r} is no condition{did_you_mean(node.text, root['Conditions'].entries())}")
 
     def convert(self, node: yaml.Node, path: str = "", key: Node | None = None) -> Node:
         """The tree below *node*."""
@@ -136,6 +140,12 @@ class Document:
             if not others and (name == "Ref" or name.startswith("Fn::")):  # a call that is written out
                 function, content = name.removeprefix("Fn::"), content[name].content
         line, column = _place(node.start_mark)
+        if function == "If" and isinstance(content, list) and len(content) == 3:
+            part: Node
+            condition, part, _ = content
+            self._conditions.append(condition)
+            if isinstance(part.content, (list, dict)):
+                return replace(part, path=path, key=key)  # an optional part is checked as if it were there
         if not function:
             return Node(self, path, line, column, content, key)
         call = Node(self, path, line, column, _unresolved(function, content), key, function)

@@ -14,6 +14,7 @@ RUNNER = ["python", "-m", "infra.runner"]
 TICKER = ["python", "-m", "infra.ticker"]
 REPLICATE = ["python", "-m", "infra.replicate"]
 RESTORE = ["python", "-m", "infra.restore"]
+DISCORD_RELAY = ["python", "-m", "infra.discord_relay"]
 RUNNER_FORM = "[python, -m, infra.runner, NAME, --port, PORT, --timeout, LIMIT]"
 TICK_SECRET = "POSTROOM_TICK_SECRET"  # noqa: S105 - the variable's name, not its value
 
@@ -113,13 +114,13 @@ def _container(name: str, node: Node, root: Path | None) -> Container:
                 container.secrets.append(variable)
     if container.runs(RUNNER):
         _read_function(container, root)
-    elif not any(map(container.runs, (TICKER, REPLICATE, RESTORE))):
+    elif not any(map(container.runs, (TICKER, REPLICATE, RESTORE, DISCORD_RELAY))):
         container.is_unclear = True
         if not node["Command"]:
             container.problem(f"container {name!r} has no Command")
         node["Command"].problem(
             f"container {name!r} should run a function as {RUNNER_FORM}, or [python, -m, infra.ticker, …], "
-            f"[python, -m, infra.replicate] or [python, -m, infra.restore, …]"
+            f"[python, -m, infra.replicate], [python, -m, infra.restore, …] or [python, -m, infra.discord_relay]"
         )
     return container
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from shared.core.errors import SignatureInvalid
 
 FRESH_MS = 5 * 60_000  # the largest distance of a signed timestamp from now; an older capture can't be replayed
-SECRET = r"^whsec_[A-Za-z0-9+/]{32,88}={0,2}$"  # 24 to 64 bytes  # noqa: S105 - the form of a secret
+SECRET = r"^(whsec_)?[A-Za-z0-9+/]{32,88}={0,2}$"  # 24 to 64 bytes  # noqa: S105 - the form of a secret
 
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _TIMESTAMP = re.compile(r"[0-9]{1,15}")
@@ -22,7 +22,7 @@ def sign(secret: str, webhook_id: str, body: bytes, *, now_ms: int) -> dict[str,
     """The headers of a signed request.
 
     Args:
-        secret: ``whsec_`` and base64.
+        secret: base64, with or without ``whsec_`` before it.
         webhook_id: of the event; the same on every repetition.
     """
     timestamp = str(now_ms // 1000)

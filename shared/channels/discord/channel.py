@@ -93,7 +93,7 @@ class DiscordSettings(AccountSettings):
     @classmethod
     def _secret(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not re.fullmatch(standard_webhooks.SECRET, value.get_secret_value()):
-            raise ValueError("should be whsec_ and 24 to 64 bytes in base64")
+            raise ValueError("should be 24 to 64 bytes in base64, as a rule with whsec_ before them")
         return value
 
     @field_validator("bot_token")

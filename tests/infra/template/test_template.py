@@ -1,14 +1,18 @@
 import json
+import os
 import re
 import time
 from pathlib import Path
 
 import pytest
 from cfnlint.api import ManualArgs, lint
+from cfnlint.decode import decode_str
 
+from infra.discord_relay.__main__ import plan
 from infra.template.cloudformation import TemplateInvalid
 from infra.template.deployment import load
 from infra.template.specs import FunctionSpec, RouteSpec, TickSpec
+from shared.channels import standard_webhooks
 from shared.gateway.upstreams import GatewaySettings, upstreams
 
 ROOT = Path(__file__).parents[3]
@@ -23,6 +27,9 @@ WHO = {"POSTROOM_NEW_CHATS": "ask", "POSTROOM_SENDER_LIMIT": "120", "POSTROOM_CH
 WHO |= {"POSTROOM_SENDER_BYTES": "104857600"}
 WEBHOOKS = DATA | AGENTS | ZONE | WHO | REPLICATED
 MODELS = {"POSTROOM_LOCAL_MODELS_URL": "", "POSTROOM_MODEL_PRICES": ""}
+BOT = {"TELEGRAM_BOT_USERNAME": "", "DISCORD_THREADS": "0"}
+DELIVER = {"TELEGRAM_WEBHOOK_URL": "", "DISCORD_REPLY_BUTTON": "0"}
+OUR_ADDRESSES = {"TELEGRAM_WEBHOOK_URL": "", "DISCORD_WEBHOOK_URL": ""}
 TICKED = ("POSTROOM_TICK_SECRET",)
 MODEL_KEYS = (
     "POSTROOM_ANTHROPIC_API_KEY",
@@ -74,10 +81,10 @@ def test_the_template_is_read_exactly():
         return FunctionSpec(name, port, timeout_ms, environment, secrets, line_of(f"- Name: {name}\n")[0])
 
     assert deployment.functions == (
-        function("ingest", 9001, 10_000, WEBHOOKS | {"TELEGRAM_BOT_USERNAME": ""}, CHANNELS),
+        function("ingest", 9001, 10_000, WEBHOOKS | BOT, (*CHANNELS, "DISCORD_RELAY_SECRET")),
         function("dispatch", 9002, 10_000, DATA | AGENTS | ZONE | WHO | MODELS, TICKED + MODEL_KEYS + CHANNELS),
-        function("deliver", 9003, 10_000, DATA, TICKED + CHANNELS),
-        function("sweep", 9004, 50_000, DATA | {"TELEGRAM_WEBHOOK_URL": ""}, TICKED + CHANNELS),
+        function("deliver", 9003, 10_000, DATA | DELIVER, TICKED + CHANNELS),
+        function("sweep", 9004, 50_000, DATA | OUR_ADDRESSES, TICKED + CHANNELS),
         function("recurrence", 9005, 50_000, DATA | ZONE, TICKED),
         function("api", 3777, 90_000, DATA | AGENTS | ZONE | REPLICATED, ("POSTROOM_API_TOKEN",)),
     )
@@ -128,6 +135,73 @@ def test_settings_of_models_that_are_left_empty_are_not_set(monkeypatch):
     for name in (*MODEL_KEYS, *MODELS):
         monkeypatch.setenv(name, "")
     assert upstreams(GatewaySettings.load()) == {}
+
+
+def deployed(with_relay):
+    """The resources of a stack; *with_relay*: its parameter ``DiscordRelay`` is on."""
+
+    def chosen(value):
+        if isinstance(value, dict) and "Fn::If" in value:
+            condition, there, otherwise = value["Fn::If"]
+            assert condition == "WithDiscordRelay"
+            return chosen(there if with_relay else otherwise)
+        if isinstance(value, dict):
+            return {name: chosen(each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [each for each in map(chosen, value) if each != {"Ref": "AWS::NoValue"}]
+        return value
+
+    found = chosen(decode_str(TEXT)[0]["Resources"])
+    return {name: each for name, each in found.items() if with_relay or "Condition" not in each}
+
+
+def secrets_of(resources):
+    """The secrets by container; each as ``(variable, where its value is)``."""
+    containers = resources["Task"]["Properties"]["ContainerDefinitions"]
+    return {each["Name"]: [(one["Name"], one["ValueFrom"]) for one in each.get("Secrets", ())] for each in containers}
+
+
+def test_the_discord_relay_is_off_unless_it_is_wanted():
+    assert decode_str(TEXT)[0]["Parameters"]["DiscordRelay"]["Default"] == "off"
+    without, with_relay = deployed(with_relay=False), deployed(with_relay=True)
+    assert set(with_relay) - set(without) == {"DiscordRelaySecret"}
+    assert "DiscordRelaySecret" not in repr(without)
+    assert set(secrets_of(with_relay)) - set(secrets_of(without)) == {"discord_relay"}
+
+
+def test_a_stack_without_the_relay_reads_no_key_that_its_secret_lacks():
+    """A task does not start where a secret lacks a key, and a release does not add keys to a secret that is there."""
+    first_release = {*CHANNELS}
+    for resources in (deployed(with_relay=False), deployed(with_relay=True)):
+        places = repr(secrets_of(resources))
+        assert set(re.findall(r"\$\{ChannelSecrets\}:(\w+)::", places)) == first_release
+
+
+def test_the_relay_has_what_it_needs_and_ends_alone(monkeypatch):
+    resources = deployed(with_relay=True)
+    (relay,) = (
+        each for each in resources["Task"]["Properties"]["ContainerDefinitions"] if each["Name"] == "discord_relay"
+    )
+    generated = ("DISCORD_RELAY_SECRET", {"Ref": "DiscordRelaySecret"})
+    assert generated in secrets_of(resources)["discord_relay"]
+    assert generated in secrets_of(resources)["ingest"]
+    policies = resources["ExecutionRole"]["Properties"]["Policies"]
+    assert {"Ref": "DiscordRelaySecret"} in policies[0]["PolicyDocument"]["Statement"][0]["Resource"]
+    assert (relay["Essential"], relay["RestartPolicy"]["IgnoredExitCodes"]) == (False, [0, os.EX_CONFIG])
+    length = resources["DiscordRelaySecret"]["Properties"]["GenerateSecretString"]["PasswordLength"]
+    for name in [each for each in os.environ if each.startswith("DISCORD_")]:
+        monkeypatch.delenv(name)
+    values = {"DISCORD_PUBLIC_KEY": "f7" * 32, "DISCORD_APPLICATION_ID": "129", "DISCORD_BOT_TOKEN": "the.token"}
+    values["DISCORD_RELAY_SECRET"] = ("aB3" * length)[:length]
+    values |= {each["Name"]: each["Value"] for each in relay["Environment"] if isinstance(each["Value"], str)}
+    assert set(values) >= {name for name, _ in secrets_of(resources)["discord_relay"]}
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    planned = plan("discord")
+    assert planned.state == Path("/data/discord_relay.json")
+    assert planned.target == "http://127.0.0.1:9001/webhooks/discord"
+    signed = standard_webhooks.sign(planned.secret, "one", b"{}", now_ms=0)
+    assert standard_webhooks.verify(planned.secret, signed, b"{}", now_ms=0) == "one"
 
 
 def test_every_container_uses_the_one_disk_and_waits_for_the_restore():
@@ -185,7 +259,7 @@ MISTAKES = [
         (DISPATCH, "[functions-framework, --target, dispatch]"),
         "[functions-framework",
         f"container 'dispatch' should run a function as {FORM}, or [python, -m, infra.ticker, …], "
-        f"[python, -m, infra.replicate] or [python, -m, infra.restore, …]",
+        f"[python, -m, infra.replicate], [python, -m, infra.restore, …] or [python, -m, infra.discord_relay]",
         id="another server",
     ),
     pytest.param(
@@ -271,6 +345,22 @@ MISTAKES = [
         "!Ref ApiTraget",
         "'ApiTraget' is neither a resource nor a parameter; did you mean 'ApiTarget'?",
         id="reference to nothing",
+    ),
+    pytest.param(
+        (
+            "- WithDiscordRelay\n          - Name: discord_relay",
+            "- WithDiscordRely\n          - Name: discord_relay",
+        ),
+        "WithDiscordRely\n",
+        "'WithDiscordRely' is no condition; did you mean 'WithDiscordRelay'?",
+        id="optional by no condition",
+    ),
+    pytest.param(
+        ("[python, -m, infra.discord_relay]", "[python, -m, infra.discord]"),
+        "[python, -m, infra.discord]",
+        f"container 'discord_relay' should run a function as {FORM}, or [python, -m, infra.ticker, …], "
+        f"[python, -m, infra.replicate], [python, -m, infra.restore, …] or [python, -m, infra.discord_relay]",
+        id="an optional container is checked",
     ),
     pytest.param(
         ("      Priority: 20", "      Priority: 10"),

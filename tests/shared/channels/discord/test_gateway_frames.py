@@ -146,7 +146,7 @@ def test_the_relay_can_send_frames_alone():
         DiscordChannel(DiscordSettings.load()).receive(relayed(body), now_ms=NOW)
 
 
-@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_short", "eGW35rnSQddE0zDuw7Og/k+dNq912WKR"])
+@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_short", "eGW35rnSQddE0zDuw7Og/k+dNq912WK"])
 def test_an_invalid_secret_is_an_error_that_names_the_setting(monkeypatch, secret):
     monkeypatch.setenv("DISCORD_RELAY_SECRET", secret)
     with pytest.raises(ConfigInvalid, match="DISCORD_RELAY_SECRET"):
