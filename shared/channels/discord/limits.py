@@ -17,6 +17,8 @@ from shared.core.call_scopes import NO_LIMITS, CallLimits, CallScopes, LimitHold
 
 DEFAULT_WAIT_MS = 5_000
 BLOCKED_WAIT_MS = 5 * 60_000  # a 429 without JSON comes from Cloudflare, which blocks this address for minutes
+LONGEST_WAIT_MS = 24 * 60 * 60_000
+
 _APPLICATION = Scope("application")
 _ADDRESS = Scope("address", "discord")
 _PLACES = ("channels", "guilds", "webhooks", "interactions")
@@ -92,10 +94,10 @@ def retry_after_ms(payload: Mapping[str, Any], headers: Mapping[str, str] | None
 
 
 def _milliseconds(seconds: str | None) -> int | None:
-    """A header's seconds in ms, at least 1; None where it holds no such number."""
+    """A header's seconds in ms, at least 1 and a day at most; None where it holds no such number."""
     if seconds is None or not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,9})?", seconds):
         return None
-    return max(math.ceil(float(seconds) * 1000), 1)
+    return min(max(math.ceil(float(seconds) * 1000), 1), LONGEST_WAIT_MS)
 
 
 def _words(wait_ms: int) -> str:

@@ -7,6 +7,7 @@ Source: https://core.telegram.org/bots/api (10.3): #making-requests (``parameter
 https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from shared.core.call_scopes import NO_LIMITS, CallLimits, CallScopes, LimitHold
 
 DEFAULT_WAIT_MS = 5_000
 OF_THE_BOT_MS = 60_000  # a longer wait is about the bot
+LONGEST_WAIT_S = 86_400  # more is no wait that anybody means, and would stop the bot for good
 _BOT = Scope("bot")
 _OF_THE_METHOD = ("set", "get", "delete")  # without a chat: they configure the bot, and have limits of their own
 
@@ -46,9 +48,9 @@ def _scope(scopes: CallScopes, wait_ms: int) -> Scope:
 
 
 def retry_after_ms(payload: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> int:
-    """The wait in the body, else in the ``Retry-After`` header, else a few seconds."""
+    """The wait in the body, else in the ``Retry-After`` header, else a few seconds; a day at most."""
     match payload:
         case {"parameters": {"retry_after": int(seconds)}}:
-            return max(seconds, 1) * 1000
-    seconds_said = (headers or {}).get("retry-after", "")
-    return max(int(seconds_said), 1) * 1000 if seconds_said.isdecimal() else DEFAULT_WAIT_MS
+            return min(max(seconds, 1), LONGEST_WAIT_S) * 1000
+    said = (headers or {}).get("retry-after", "")
+    return min(max(int(said), 1), LONGEST_WAIT_S) * 1000 if re.fullmatch(r"[0-9]{1,9}", said) else DEFAULT_WAIT_MS

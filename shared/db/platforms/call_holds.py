@@ -1,6 +1,7 @@
 """The waits that platforms asked for, by scope; the buckets that they named; and the calls that they refused.
 
-A wait only ever grows: of two answers about the same scope, the later instant stays.
+A wait only ever grows: of two answers about the same scope, the later instant stays. A row from an instant that is
+still to come was written by a clock that was ahead: it says nothing.
 """
 
 from typing import NamedTuple
@@ -28,7 +29,7 @@ class CallHold(NamedTuple):
 _ACTIVE = """
     SELECT channel, scope, key, not_before, held_at, reason
       FROM call_holds
-     WHERE (channel = :channel OR channel = '') AND not_before > :now
+     WHERE (channel = :channel OR channel = '') AND not_before > :now AND held_at <= :now
 """
 
 
@@ -45,7 +46,7 @@ def every(conn: apsw.Connection, *, now_ms: int) -> list[CallHold]:
         """
         SELECT channel, scope, key, not_before, held_at, reason
           FROM call_holds
-         WHERE not_before > :now
+         WHERE not_before > :now AND held_at <= :now
          ORDER BY channel, scope, key
         """,
         {"now": now_ms},
@@ -60,8 +61,9 @@ def hold(conn: apsw.Connection, channel: str, asked: LimitHold, *, now_ms: int) 
         INSERT INTO call_holds (channel, scope, key, not_before, held_at, reason)
         VALUES (:channel, :scope, :key, :not_before, :now, :reason)
         ON CONFLICT (channel, scope, key)
-        DO UPDATE SET not_before = max(not_before, excluded.not_before), held_at = excluded.held_at,
-                      reason = excluded.reason
+        DO UPDATE SET not_before = iif(held_at > excluded.held_at, excluded.not_before,
+                                       max(not_before, excluded.not_before)),
+                      held_at = excluded.held_at, reason = excluded.reason
         """,
         {
             "channel": "" if asked.scope.kind == "address" else channel,
@@ -126,8 +128,13 @@ def count_refusal(conn: apsw.Connection, platform: str, *, now_ms: int) -> int |
     )
     counts = rows(
         conn,
-        "SELECT minute, count FROM refused_calls WHERE platform = :platform AND minute > :past ORDER BY minute",
-        {"platform": platform, "past": minute - WINDOW_MINUTES},
+        """
+        SELECT minute, count
+          FROM refused_calls
+         WHERE platform = :platform AND minute > :past AND minute <= :minute
+         ORDER BY minute
+        """,
+        {"platform": platform, "past": minute - WINDOW_MINUTES, "minute": minute},
     )
     return room_again_at([(int(each), int(count)) for each, count in counts])
 

@@ -71,3 +71,13 @@ def test_refusals_count_against_the_address():
         status: read(SEND, status, {}, {"code": 1}).counts_as_invalid for status in (200, 400, 401, 403, 404, 500)
     }
     assert counted == {200: False, 400: False, 401: True, 403: True, 404: False, 500: False}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "header", "wait_ms"),
+    [(-5, None, 5_000), (31_536_000, "999999", 86_400_000), (None, "1e9", 5_000), (None, "nan", 5_000)],
+)
+def test_an_absurd_wait_is_a_day_at_most(seconds, header, wait_ms):
+    said = {"retry-after": header} if header is not None else {}
+    (hold,) = read(SEND, 429, said, {"retry_after": seconds}).holds
+    assert hold.wait_ms == wait_ms

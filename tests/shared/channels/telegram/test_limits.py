@@ -38,3 +38,21 @@ def test_without_a_body_the_header_names_the_wait():
 def test_no_other_answer_asks_for_a_wait():
     scopes = scopes_of("telegram", "sendMessage", {"chat_id": 1})
     assert [read(scopes, status, {"retry-after": "9"}, {}).holds for status in (200, 400, 401, 403, 500)] == [()] * 5
+
+
+@pytest.mark.parametrize("seconds", [31_536_000, 2**63 - 1, 10**30])
+def test_no_answer_stops_the_bot_for_more_than_a_day(seconds):
+    scopes = scopes_of("telegram", "sendMessage", {"chat_id": 1})
+    assert read(scopes, 429, {}, flood(seconds)).holds[0].wait_ms == 86_400_000
+    assert read(scopes, 429, {"retry-after": "999999999"}, {}).holds[0].wait_ms == 86_400_000
+
+
+@pytest.mark.parametrize("said", ["9" * 5000, "-3", "nan", "1e9", "\u0663"])
+def test_a_header_that_names_no_wait_counts_as_none(said):
+    scopes = scopes_of("telegram", "sendMessage", {"chat_id": 1})
+    assert read(scopes, 429, {"retry-after": said}, {}).holds[0].wait_ms == 5_000
+
+
+def test_a_wait_below_zero_is_a_second():
+    scopes = scopes_of("telegram", "sendMessage", {"chat_id": 1})
+    assert read(scopes, 429, {}, flood(-5)).holds[0].wait_ms == 1_000

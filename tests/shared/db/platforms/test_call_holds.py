@@ -29,3 +29,17 @@ def test_a_shorter_wait_never_shortens_a_longer_one(conn):
     for wait_ms in (50_000, 2_000):
         call_holds.hold(conn, "telegram", LimitHold(Scope("chat", "5"), wait_ms, "why"), now_ms=NOW)
     assert [hold.not_before for hold in call_holds.active(conn, "telegram", now_ms=NOW)] == [NOW + 50_000]
+
+
+def test_a_wait_from_a_clock_that_was_ahead_holds_nothing(conn):
+    a_year_ahead = NOW + 365 * 86_400_000
+    call_holds.hold(conn, "telegram", LimitHold(Scope("bot"), 5_000, "why"), now_ms=a_year_ahead)
+    assert call_holds.active(conn, "telegram", now_ms=NOW) == []
+    assert call_holds.every(conn, now_ms=NOW) == []
+    call_holds.hold(conn, "telegram", LimitHold(Scope("bot"), 2_000, "why"), now_ms=NOW)
+    assert [hold.not_before for hold in call_holds.active(conn, "telegram", now_ms=NOW)] == [NOW + 2_000]
+
+
+def test_refusals_of_a_clock_that_was_ahead_are_not_counted(conn):
+    rows(conn, "INSERT INTO refused_calls VALUES ('discord', ?, 5000)", ((NOW + 86_400_000) // 60_000,))
+    assert call_holds.count_refusal(conn, "discord", now_ms=NOW) is None
