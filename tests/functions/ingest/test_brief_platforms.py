@@ -99,10 +99,12 @@ def test_only_agents_that_the_person_may_ask_here_are_suggested(serving, conn, t
     assert dump(conn) == before
 
 
-@pytest.mark.parametrize("call", [typing("c", option="prompt"), ask("200_autocomplete_number.json")])
+@pytest.mark.parametrize(  # signed when it is sent: a signature lasts for five minutes
+    "call", [lambda: typing("c", option="prompt"), lambda: ask("200_autocomplete_number.json")]
+)
 def test_another_option_or_an_unknown_chat_has_no_suggestions(serving, conn, call):
     before = dump(conn)
-    (answer,) = post(serving, call)
+    (answer,) = post(serving, call())
     assert answer.json() == {"type": 8, "data": {"choices": []}}
     assert dump(conn) == before
 
