@@ -45,6 +45,7 @@ from shared.db.roster.accounts import Account
 from shared.queue import deliveries, outages, pacing
 from shared.queue.deliveries import DeliveryPolicy, Sending
 from shared.roster.served_accounts import ServedAccounts
+from shared.routing import commands
 from shared.runtime import framework, retries
 from shared.runtime.app import AppResponse, function_app, tick_route
 from shared.runtime.http_client import Client, HttpClient
@@ -139,7 +140,9 @@ class Deliver(WorkerService):
         now_ms = clock.now_ms()
         try:
             async with asyncio.timeout(_LONGEST_SEND_S):
-                username = await bot_setup.set_up(account, manager, self.client, self.settings.account_tokens)
+                username = await bot_setup.set_up(
+                    account, manager, self.client, self.settings.account_tokens, menu=commands.MENU
+                )
         except TimeoutError:
             reason = f"the platform did not answer within {_LONGEST_SEND_S:g} s"
         except (PostroomError, OSError) as error:

@@ -502,10 +502,13 @@ class Channel(Protocol):
 class BotManager(Protocol):
     """A channel whose bot manages further bots, which people make for it."""
 
-    async def take_bot(self, bot_id: str, account: str, client: Client, *, secret: str) -> Mapping[str, str]:
+    async def take_bot(
+        self, bot_id: str, account: str, client: Client, *, secret: str, menu: Mapping[str, str]
+    ) -> Mapping[str, str]:
         """Fetch the bot's token, and let its webhook be that of *account*; its settings by field name.
 
-        Safe to call twice. *secret* signs what the platform will send to that webhook.
+        Safe to call twice. *secret* signs what the platform will send to that webhook; *menu*: the commands that the
+        platform lists for people, with a line of help each.
 
         Raises:
             RateLimited, NotSent, TokenRefused: as for ``Channel.send``; the token is our own bot's.

@@ -14,6 +14,7 @@ from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import accounts
 from shared.roster import account_tokens
+from shared.routing.commands import MENU
 from shared.runtime.http_client import NoAnswer, RequestNotSent
 from tests.fake_client import FakeClient
 from tests.support import TICK, answer, column, dump, put, row
@@ -423,6 +424,8 @@ def managed(hook="https://bot.example.com/webhooks/telegram"):
         "getWebhookInfo": {"url": hook},
         "getMe": {"id": 777, "username": "clerk_bot"},
         "setWebhook": True,
+        "getMyCommands": [],
+        "setMyCommands": True,
     }
 
     def answer_of(request):
@@ -455,21 +458,41 @@ def test_a_bot_that_a_person_made_gets_its_token_and_its_webhook_and_then_sends(
     tokens = account_secrets.read(path)["telegram.clerk"]
     assert [path for path, _ in calls] == [
         *(f"/bot{TOKEN}/getManagedBotToken", f"/bot{TOKEN}/getWebhookInfo", "/bot777:CCC/getMe"),
-        *("/bot777:CCC/setWebhook", "/bot777:CCC/sendMessage"),
+        *("/bot777:CCC/setWebhook", "/bot777:CCC/getMyCommands", "/bot777:CCC/setMyCommands"),
+        "/bot777:CCC/sendMessage",
     ]
+    assert {each["command"]: each["description"] for each in calls[5][1]["commands"]} == MENU
     hook = calls[3][1]
     assert hook["url"] == "https://bot.example.com/webhooks/telegram.clerk"
     assert hook["secret_token"] == tokens["webhook_secret"]
     assert (tokens["bot_token"], tokens["bot_username"]) == ("777:CCC", "clerk_bot")
     assert accounts.known(conn, "telegram.clerk").status == "active"
+    registry.get.cache_clear()
+    assert registry.get("telegram.clerk").webhook_url == hook["url"]  # so that the watch knows its own address
     assert "CCC" not in json.dumps(dump(conn), default=str)
     path.unlink()  # the machine was lost, and the database restored: the file is in no replica
     registry.get.cache_clear()
     before = len(calls)
     assert "telegram.clerk" in account_secrets.read(asyncio.run(go()))
     assert [path.rpartition("/")[2] for path, _ in calls[before:]] == [
-        *("getManagedBotToken", "getWebhookInfo", "getMe", "setWebhook")
+        *("getManagedBotToken", "getWebhookInfo", "getMe", "setWebhook", "getMyCommands", "setMyCommands")
     ]
+
+
+def test_the_webhook_of_a_new_bot_is_beside_our_own_even_while_another_program_has_ours(conn, monkeypatch):
+    monkeypatch.setenv("TELEGRAM_WEBHOOK_URL", "https://bot.example.com/webhooks/telegram")
+    with transaction(conn):
+        accounts.want(conn, "telegram.clerk", agent="assistant", manager="telegram", owner_id="5", now_ms=1)
+        accounts.give(conn, "telegram", "5", bot_id="777", username="clerk_bot", now_ms=1)
+
+    async def go():
+        service = Deliver(Settings.load(), FakeClient(managed(hook="https://other.example.org/webhooks/telegram")))
+        await worked(service)
+        await service.close()
+        return service.settings.account_tokens
+
+    tokens = account_secrets.read(asyncio.run(go()))["telegram.clerk"]
+    assert tokens["webhook_url"] == "https://bot.example.com/webhooks/telegram.clerk"
 
 
 def test_a_bot_whose_manager_has_no_webhook_waits_with_its_reason(conn):

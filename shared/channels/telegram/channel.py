@@ -35,7 +35,7 @@ from shared.channels.base import (
 )
 from shared.channels.manifest import Manifest, ManifestSetting
 from shared.channels.platform_api import CallResult
-from shared.channels.telegram import fetching, reactions, rendering, webhooks
+from shared.channels.telegram import command_menu, fetching, reactions, rendering, webhooks
 from shared.channels.telegram.api_calls import BotApiCall, Shape, call_of, number, simpler, topic
 from shared.channels.telegram.bot_api import BotApi
 from shared.channels.telegram.updates import UpdateParser
@@ -271,23 +271,33 @@ class TelegramChannel:
         """See ``Channel.check_token``. Source: #getme."""
         await self.api.ask("getMe", {}, client)
 
-    async def take_bot(self, bot_id: str, account: str, client: Client, *, secret: str) -> Mapping[str, str]:
+    async def take_bot(
+        self, bot_id: str, account: str, client: Client, *, secret: str, menu: Mapping[str, str]
+    ) -> Mapping[str, str]:
         """See ``BotManager.take_bot``. The webhook of the new bot is beside our own.
 
         Source: #getmanagedbottoken.
         """
         token = str(await self.api.ask("getManagedBotToken", {"user_id": int(bot_id)}, client))
-        own = await self.api.ask("getWebhookInfo", {}, client)
-        url = str(own.get("url") or self.webhook_url) if isinstance(own, dict) else self.webhook_url
-        beside, _, name = url.rpartition("/")
-        if name != self.name:
-            raise RetryableError(f"our own webhook is not at .../webhooks/{self.name}, so there is none for {account}")
+        url = await self._beside_our_own(account, client)
         made = TelegramSettings(bot_token=SecretStr(token), webhook_secret=SecretStr(secret), api_base=self._api_base)
         bot = TelegramChannel(made, account)
         me = await bot.api.ask("getMe", {}, client)
-        await bot.api.ask("setWebhook", webhooks.parameters(f"{beside}/{account}", secret), client)
+        await bot.register(url, client)
+        await command_menu.offer(bot.api, client, menu, await command_menu.registered(bot.api, client))
         username = str(me.get("username") or "") if isinstance(me, dict) else ""
-        return {"bot_token": token, "webhook_secret": secret, "bot_username": username}
+        return {"bot_token": token, "webhook_secret": secret, "webhook_url": url, "bot_username": username}
+
+    async def _beside_our_own(self, account: str, client: Client) -> str:
+        """The webhook of *account*: beside our own, which is set or, without the setting, registered at Telegram."""
+        own = self.webhook_url
+        if not own:
+            found = await self.api.ask("getWebhookInfo", {}, client)
+            own = str(found.get("url") or "") if isinstance(found, dict) else ""
+        beside, _, name = own.rpartition("/")
+        if name != self.name:
+            raise RetryableError(f"our own webhook is not at .../webhooks/{self.name}, so there is none for {account}")
+        return f"{beside}/{account}"
 
     async def register(self, url: str, client: Client) -> None:
         """Let Telegram send all updates to *url*, with our secret. Safe to call twice: it names every parameter."""

@@ -2,25 +2,22 @@
 
 Nothing that another program registered is taken without being asked for, and no update that waits is lost.
 
-Source: https://core.telegram.org/bots/api (10.3): #getme, #setwebhook, #setmycommands.
+Source: https://core.telegram.org/bots/api (10.3): #getme, #setwebhook.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
-from shared.channels import sanitize
 from shared.channels.base import Registration
-from shared.channels.telegram import webhooks
+from shared.channels.telegram import command_menu, webhooks
 from shared.channels.telegram.channel import TelegramChannel
 from shared.core.errors import ConfigInvalid, PermanentError, WrongState
 from shared.runtime.http_client import Client
 
 PORTS = (None, 443, 80, 88, 8443)  # those that Telegram calls
-MOST_COMMANDS = 100
 
 
 class Bot(msgspec.Struct):
@@ -35,11 +32,6 @@ class Bot(msgspec.Struct):
     username: str = ""
     can_read_all_group_messages: bool = False
     can_manage_bots: bool = False
-
-
-class _Command(msgspec.Struct):
-    command: str
-    description: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +88,7 @@ async def look(channel: TelegramChannel, client: Client, *, url: str) -> BotStat
     except msgspec.ValidationError:
         raise PermanentError("Telegram answers getMe without a bot: check the address of its API") from None
     registered = webhooks.registration_of(await channel.api.ask("getWebhookInfo", {}, client), url)
-    return BotState(bot, registered, _commands(await channel.api.ask("getMyCommands", {}, client)))
+    return BotState(bot, registered, await command_menu.registered(channel.api, client))
 
 
 async def connect(
@@ -115,11 +107,7 @@ async def connect(
             "Nothing was changed. Two programs can't share a bot"
         )
     await channel.register(url, client)
-    new = missing_commands(before.commands, menu)
-    if new:
-        both = {**before.commands, **menu}
-        listed = [{"command": name, "description": words} for name, words in both.items()][:MOST_COMMANDS]
-        await channel.api.ask("setMyCommands", {"commands": listed}, client)
+    new = await command_menu.offer(channel.api, client, menu, before.commands)
     after = webhooks.registration_of(await channel.api.ask("getWebhookInfo", {}, client), url)
     return Connected(before, after, new)
 
@@ -127,15 +115,3 @@ async def connect(
 def is_elsewhere(registration: Registration) -> bool:
     """Whether another program's address is registered."""
     return registration.url is not None and registration.is_ours is False
-
-
-def missing_commands(registered: Mapping[str, str], menu: Mapping[str, str]) -> tuple[str, ...]:
-    """The commands of *menu* that are not registered with the same words."""
-    return tuple(name for name, words in menu.items() if registered.get(name) != words)
-
-
-def _commands(found: Any) -> dict[str, str]:
-    try:
-        return {each.command: sanitize.name(each.description) for each in msgspec.convert(found, list[_Command])}
-    except msgspec.ValidationError:
-        return {}

@@ -112,11 +112,16 @@ def test_one_tap_makes_a_bot_that_works_at_the_same_address(play):
         token = (await world.bot("getManagedBotToken", user_id=told["bot"]["id"]))["result"]
         base = f"{world.env['TELEGRAM_API_BASE']}/bot{token}"
         hook = {"url": world.config.telegram_webhook_url, "secret_token": "of-clerk"}
-        for method, body in (("getMe", {}), ("setWebhook", hook)):
+        listed = {"commands": [{"command": "stop", "description": "Stop"}]}
+        calls = {"getMe": {}, "setWebhook": hook, "setMyCommands": listed, "getMyCommands": {}}
+        results = {}
+        for method, body in calls.items():
             async with world.session.post(f"{base}/{method}", json=body) as response:
                 answer = await response.json()
                 assert answer["ok"], answer
-                assert method == "setWebhook" or answer["result"]["id"] == told["bot"]["id"]
+                results[method] = answer["result"]
+        assert results["getMe"]["id"] == told["bot"]["id"]
+        assert results["getMyCommands"] == listed["commands"]
         await world.do(f"/accounts/telegram.clerk/control/telegram/users/{ANA}/message", {"text": "hello Clerk"})
         got = (await world.endpoint.wait(3))[2]
         assert got.body["message"]["text"] == "hello Clerk"
