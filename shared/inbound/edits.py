@@ -133,13 +133,14 @@ def _decide(
     chat = wired_chat.chat
     ref = event.platform_message_id or ""
     whole_id = stored_albums.message_of(conn, channel, event.platform_id or "", ref) or ref
-    known = originals.find(conn, channel, event.platform_id or "", whole_id)
-    is_unseen = not known and _is_unseen(conn, channel, event, whole_id, now_ms)
+    given = originals.find(conn, channel, event.platform_id or "", whole_id)
+    known = [each for each in given if each.sender_id == event.sender_id]  # nobody puts words in another's mouth
+    is_unseen = not given and _is_unseen(conn, channel, event, whole_id, now_ms)
     addressee = recipients.only_wired(recipients.read_addressee(conn, event), wired_chat.wirings)
     stuck = recipients.read_stuck(conn, event, wired_chat.wirings)
     sender = people.standing(conn, channel, event.sender_id)
     authors = quotations.read_authors(conn, channel, event, chat)
-    is_given = bool(known) or is_held
+    is_given = bool(given) or is_held
     for wired in wired_chat.wirings:
         mine = [each for each in known if each.agent == wired.agent]
         whole = versions.edited(event, *versions.parts_of(mine))

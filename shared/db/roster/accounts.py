@@ -165,7 +165,7 @@ def give(
 ) -> str | None:
     """The person has made a bot: it is the one that was asked for last; the account's name. None: nobody asked for one.
 
-    Where the bot is known already, its token may have changed: it is fetched again.
+    A bot that another account manages is not taken. Where the bot is known already, its token may have changed: it is fetched again.
     """
     of = {"manager": manager, "owner": owner_id, "bot": bot_id, "username": username, "now": now_ms}
     known = rows(
@@ -187,6 +187,7 @@ def give(
         UPDATE accounts
            SET status = 'given', bot_id = :bot, username = :username, retry_at = :now, updated_at = :now
          WHERE status = 'wanted'
+           AND NOT EXISTS (SELECT 1 FROM accounts a WHERE a.platform = accounts.platform AND a.bot_id = :bot)
            AND name = (SELECT name
                          FROM accounts
                         WHERE manager = :manager AND owner_id = :owner AND status = 'wanted'

@@ -25,6 +25,7 @@ class Original(NamedTuple):
     trigger: bool
     thread_id: str | None
     sender: str
+    sender_id: str | None
     message: str
     content: MessageContent
     files: str
@@ -36,7 +37,8 @@ class Original(NamedTuple):
 
 
 _NEWEST = """
-    SELECT id, message_id, agent, session_id, status, trigger, thread_id, sender, message, content, files
+    SELECT id, message_id, agent, session_id, status, trigger, thread_id, sender, sender_id, message, content,
+           files
       FROM messages
      WHERE id > (SELECT max(id) FROM messages) - :searched
        AND platform_message_id = :message AND channel = :channel AND platform_id = :platform_id AND from_agent IS NULL
@@ -44,7 +46,8 @@ _NEWEST = """
      LIMIT 100
 """
 OPEN = """
-    SELECT id, message_id, agent, session_id, status, trigger, thread_id, sender, message, content, files
+    SELECT id, message_id, agent, session_id, status, trigger, thread_id, sender, sender_id, message, content,
+           files
       FROM messages INDEXED BY messages_open
      WHERE trigger = 1 AND (status = 'pending' OR status = 'processing')
        AND platform_message_id = :message AND channel = :channel AND platform_id = :platform_id AND from_agent IS NULL
@@ -111,7 +114,8 @@ _RESPONSE = """
     SELECT id, agent, thread_id, message, content
       FROM responses
      WHERE id > (SELECT max(id) FROM responses) - :searched AND chat_id = :chat
-       AND (platform_message_id = :message OR EXISTS (SELECT 1 FROM json_each(parts) WHERE value = :message))
+       AND (platform_message_id = :message OR EXISTS (SELECT 1 FROM json_each(parts) WHERE value = :message)
+            OR EXISTS (SELECT 1 FROM json_each(also) WHERE value = :message))
      ORDER BY id DESC
      LIMIT 1
 """

@@ -66,6 +66,14 @@ def test_an_edit_replaces_a_message_that_waits(conn, chat):
     assert types(conn) == ["message_edited"]
 
 
+def test_an_edit_by_somebody_else_is_context_and_leaves_the_message_as_it_is(conn):
+    wire(conn, make_chat(conn, is_group=True))
+    take(conn, sent(is_group=True))
+    take(conn, edit(is_group=True, sender="Eve", sender_id="66"))
+    said = rows(conn, "SELECT sender, message, trigger FROM messages ORDER BY id")
+    assert said == [("Ana", "first", 1), ("Eve", EDITED, 0)]
+
+
 def test_a_copy_of_an_edit_does_nothing(conn, chat):
     take(conn, sent())
     take(conn, edit())

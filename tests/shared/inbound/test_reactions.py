@@ -60,6 +60,14 @@ def test_a_reaction_to_what_an_agent_said_goes_to_that_agent_alone(conn, chat):
     assert column(conn, "SELECT agent FROM messages") == ["assistant"]
 
 
+def test_a_reaction_to_a_further_photo_of_an_album_of_ours_is_about_it(conn, chat):
+    row = shown(conn, "three photos", thread_id=None)
+    with transaction(conn):
+        rows(conn, "UPDATE responses SET also = :ids WHERE id = :id", {"ids": '["a2", "a3"]', "id": row})
+    take(conn, reaction("a3"))
+    assert context(conn) == [("(reacted with 👍)", "Ana", "three photos")]
+
+
 def test_a_reaction_to_a_piece_of_an_album_is_about_the_album(conn, chat):
     for number, text in ((1, "one"), (2, "two")):
         take(conn, piece(number, text))

@@ -46,7 +46,7 @@ def test_of_a_message_without_other_pieces_nothing_is_left(pieces):
 
 
 def original(files="[]", **content):
-    return Original(1, "telegram_a", "assistant", 1, "pending", True, None, "Ana", "words", content, files)
+    return Original(1, "telegram_a", "assistant", 1, "pending", True, None, "Ana", "5", "words", content, files)
 
 
 def test_only_an_album_has_parts():

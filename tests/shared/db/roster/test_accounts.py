@@ -59,3 +59,12 @@ def test_the_schema_refuses_a_name_that_does_not_begin_with_its_platform(conn, n
         conn.execute(
             "INSERT INTO accounts (name, platform, created_at, updated_at) VALUES (?, 'telegram', 1, 1)", (name,)
         )
+
+
+def test_a_bot_of_another_managing_account_is_not_taken_again(conn):
+    with transaction(conn):
+        accounts.want(conn, "telegram.x", agent="assistant", manager="telegram", owner_id="5", now_ms=NOW)
+        assert accounts.give(conn, "telegram", "5", bot_id="77", username="x_bot", now_ms=NOW) == "telegram.x"
+        accounts.want(conn, "telegram.y", agent="assistant", manager="telegram.b", owner_id="5", now_ms=NOW)
+        assert accounts.give(conn, "telegram.b", "5", bot_id="77", username="x_bot", now_ms=NOW) is None
+        assert accounts.give(conn, "telegram.b", "5", bot_id="78", username="y_bot", now_ms=NOW) == "telegram.y"
