@@ -165,7 +165,8 @@ def give(
 ) -> str | None:
     """The person has made a bot: it is the one that was asked for last; the account's name. None: nobody asked for one.
 
-    A bot that another account manages is not taken. Where the bot is known already, its token may have changed: it is fetched again.
+    A bot that another account manages is not taken. Where the bot is known already, its token may have changed: it is
+    fetched again.
     """
     of = {"manager": manager, "owner": owner_id, "bot": bot_id, "username": username, "now": now_ms}
     known = rows(
