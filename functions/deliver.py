@@ -63,6 +63,7 @@ _LEASE_SHARE = 0.6  # of the lease, for one send; the rest is for writing the ou
 _QUESTION_SHARE = 0.2  # of the lease, for asking whether the platform works after a send without an answer
 _LONGEST_SEND_S = 60.0
 _REFUSED_CALL_WAIT_MS = 60_000  # where the platform refuses a call as if the token were wrong, and accepts the token
+_LONGEST_QUESTION_WAIT_MS = 60 * 60_000  # before a platform is asked again about an outage, a token or a new bot
 _GIVEN_UP_AT_ONCE = 25  # responses in one transaction
 _WRITE_PAUSES_S = (0.1, 0.5, 2.0, *[5.0] * 100)  # a full disk or a long lock: as long as a lease lasts
 
@@ -173,7 +174,7 @@ class Deliver(WorkerService):
         """Start to ask the platform when that is due; the instant of the next time, None while it is being asked."""
         if name in self._asked:
             return None
-        if at_ms > now_ms:
+        if 0 < at_ms - now_ms <= _LONGEST_QUESTION_WAIT_MS:  # a later instant is of a clock that was ahead
             return at_ms
         self._asked.add(name)
         self.worker.start(ask())

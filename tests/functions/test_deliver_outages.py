@@ -229,6 +229,27 @@ def test_an_outage_holds_the_channel_and_one_probe_at_a_time_asks_again(conn, pr
     ]
 
 
+YEARS_AHEAD = NOW + 100 * 365 * 86_400_000
+
+
+def test_a_clock_that_was_ahead_at_an_outage_stops_no_channel(conn):
+    with transaction(conn):
+        values = (YEARS_AHEAD, YEARS_AHEAD)
+        rows(conn, "INSERT INTO channel_outages VALUES ('telegram', ?, 'unreachable', 'gone', ?, NULL)", values)
+    answer(conn, "hi")
+    assert step(Platform(), 2).texts == [None, "hi"]
+    assert column(conn, "SELECT probe_at FROM channel_outages") == [None]
+
+
+def test_a_clock_that_was_ahead_at_a_refused_token_stops_no_channel(conn):
+    with transaction(conn):
+        values = (YEARS_AHEAD, YEARS_AHEAD)
+        rows(conn, "INSERT INTO channel_pauses VALUES ('telegram', 'refused', ?, ?)", values)
+    answer(conn, "hi")
+    assert step(Platform(), 2).texts == [None, "hi"]
+    assert column(conn, "SELECT count(*) FROM channel_pauses") == [0]
+
+
 def test_a_platform_that_answers_and_cannot_send_is_probed_by_one_response_at_a_time(conn, monkeypatch):
     monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "60000")
     for chat in "123":
