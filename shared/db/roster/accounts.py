@@ -136,9 +136,14 @@ def set_agent(conn: apsw.Connection, name: str, agent: str | None, *, now_ms: in
 
 
 def remove(conn: apsw.Connection, name: str) -> bool:
-    """Forget the account. False: there is no such row."""
+    """Forget the account, with what is known of its channel's troubles. False: there is no such row."""
     conn.execute("DELETE FROM accounts WHERE name = :name", {"name": name})
-    return conn.changes() == 1
+    if conn.changes() == 0:
+        return False
+    conn.execute("DELETE FROM channel_pauses WHERE channel = :name", {"name": name})
+    conn.execute("DELETE FROM channel_outages WHERE channel = :name", {"name": name})
+    conn.execute("DELETE FROM channel_watches WHERE channel = :name", {"name": name})
+    return True
 
 
 def want(conn: apsw.Connection, name: str, *, agent: str, manager: str, owner_id: str, now_ms: int) -> None:

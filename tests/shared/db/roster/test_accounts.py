@@ -3,6 +3,9 @@ import pytest
 
 from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import transaction
+from shared.db.platforms import channel_outages, channel_pauses, channel_watches
+from shared.db.platforms.channel_outages import ChannelOutage
+from shared.db.platforms.channel_watches import ChannelWatch
 from shared.db.roster import accounts
 from tests.support import NOW
 
@@ -68,3 +71,16 @@ def test_a_bot_of_another_managing_account_is_not_taken_again(conn):
         accounts.want(conn, "telegram.y", agent="assistant", manager="telegram.b", owner_id="5", now_ms=NOW)
         assert accounts.give(conn, "telegram.b", "5", bot_id="77", username="x_bot", now_ms=NOW) is None
         assert accounts.give(conn, "telegram.b", "5", bot_id="78", username="y_bot", now_ms=NOW) == "telegram.y"
+
+
+def test_an_account_that_is_removed_leaves_no_trouble_behind(conn):
+    with transaction(conn):
+        for name in ("telegram.sales", "telegram.other"):
+            accounts.add(conn, name, now_ms=NOW)
+            channel_pauses.pause(conn, name, "refused", check_at=NOW, now_ms=NOW)
+            channel_outages.begin(conn, ChannelOutage(name, NOW, "unreachable", "gone", NOW), now_ms=NOW)
+            watch = ChannelWatch(name, NOW, None, None, None, "deaf", "not_registered", "no address", NOW)
+            channel_watches.put(conn, watch)
+        accounts.remove(conn, "telegram.sales")
+    for every in (channel_pauses.every, channel_outages.every, channel_watches.every):
+        assert list(every(conn)) == ["telegram.other"]
