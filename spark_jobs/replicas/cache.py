@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
+from shared.core.errors import PermanentError
 from shared.db.engine.owner_only import make_folder
 from shared.replica import lease_record
 from shared.replica.litestream_program import restore_command
-from spark_jobs.replicas.errors import PositionMissing, ReplicaInvalid
-from spark_jobs.replicas.litestream import ask_store, refusal, run
+from spark_jobs.replicas.errors import PositionMissing, ReplicaInvalid, ReplicaMissing
+from spark_jobs.replicas.litestream import ask_store, refusal, run, stored_files
 from spark_jobs.replicas.pins import Pin, no_such_txid, resolve
-from spark_jobs.replicas.urls import check_url
+from spark_jobs.replicas.urls import check_url, shown
 
 CACHE_BYTES = 10 * 2**30
 CACHE_DAYS = 7
@@ -59,14 +60,15 @@ def pinned(
     *,
     txid: str | None = None,
     timestamp: str | datetime | None = None,
+    epoch: str | None = None,
     cache_dir: str | Path | None = None,
 ) -> tuple[Pin, Path]:
     """:func:`resolve` and :func:`ensure_local`, once more if the position was compacted away in between."""
-    pin = resolve(url, txid=txid, timestamp=timestamp)
+    pin = resolve(url, txid=txid, timestamp=timestamp, epoch=epoch)
     try:
         return pin, ensure_local(pin, cache_dir)
     except PositionMissing:
-        pin = resolve(url, txid=txid, timestamp=timestamp)
+        pin = resolve(url, txid=txid, timestamp=timestamp, epoch=epoch)
         return pin, ensure_local(pin, cache_dir)
 
 
@@ -87,7 +89,7 @@ def _restore(pin: Pin, path: Path) -> None:
         if done.returncode:
             raise refusal(pin.source, done.stderr)
         if not part.exists():
-            raise no_such_txid(pin.source, pin.txid)
+            raise _gone(pin)
         part.chmod(0o600)
         part.replace(path)
     finally:
@@ -95,6 +97,16 @@ def _restore(pin: Pin, path: Path) -> None:
             left.unlink(missing_ok=True)
     _log.info(
         "replica.restored txid=%s bytes=%d seconds=%.1f", pin.txid, path.stat().st_size, time.monotonic() - started
+    )
+
+
+def _gone(pin: Pin) -> PermanentError:
+    """The error for a pinned position that is there no more: merged into a later one, or deleted with all others."""
+    if stored_files(pin.source):
+        return no_such_txid(pin.source, pin.txid)
+    return ReplicaMissing(
+        f"the replica {shown(pin.source)} is gone; position {pin.txid} of {pin.timestamp} was there when this job "
+        "began: somebody deleted the replica, or its old epoch; start the job again at a position that exists"
     )
 
 

@@ -123,7 +123,10 @@ def refusal(url: str, stderr: str) -> PermanentError | RetryableError:
         return RestoreFailed(f"{shown(url)} refuses these credentials: they need List and Get on the prefix ({said})")
     if says_store_is_away(stderr):
         return ReplicaUnreachable(f"{shown(url)} does not answer ({said})")
-    return RestoreFailed(f"litestream could not read {shown(url)}: {said}")
+    return RestoreFailed(
+        f"litestream could not read {shown(url)}: {said}. Try once more; if it says the same, the replica's files are "
+        "damaged there: read another position with txid or timestamp"
+    )
 
 
 def missing(url: str) -> ReplicaMissing:

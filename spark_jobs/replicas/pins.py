@@ -21,7 +21,7 @@ from shared.replica.lease_record import ReplicaPrefix
 from shared.replica.object_store import ObjectStore
 from spark_jobs.replicas.errors import PositionMissing, ReplicaInvalid
 from spark_jobs.replicas.litestream import Restorable, ask_store, missing, plan, stored_files
-from spark_jobs.replicas.urls import check_url
+from spark_jobs.replicas.urls import check_url, shown
 
 _EPOCH = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
@@ -67,16 +67,20 @@ class Pin:
         return cls(url, _parse_txid(txid), timestamp, epoch)
 
 
-def resolve(url: str, *, txid: str | None = None, timestamp: str | datetime | None = None) -> Pin:
+def resolve(
+    url: str, *, txid: str | None = None, timestamp: str | datetime | None = None, epoch: str | None = None
+) -> Pin:
     """Find the position to read: the latest, that of *txid*, or the last one before *timestamp*.
 
     Args:
         url: the replica.
         txid: hexadecimal, as Litestream prints it.
         timestamp: ISO 8601; UTC unless it says otherwise. Later than the last commit means the latest.
+        epoch: only in this history: the name of its prefix below the URL, or ``meta.epoch`` of its database.
 
     Raises:
-        ReplicaInvalid, ReplicaMissing, PositionMissing, ReplicaUnreachable, RestoreFailed, LitestreamMissing
+        PositionMissing: the message names the epochs, or the positions, that there are.
+        ReplicaInvalid, ReplicaMissing, ReplicaUnreachable, RestoreFailed, LitestreamMissing
     """
     check_url(url)
     if txid is not None and timestamp is not None:
@@ -84,6 +88,8 @@ def resolve(url: str, *, txid: str | None = None, timestamp: str | datetime | No
     at = None if timestamp is None else _parse_timestamp(timestamp)
     asked = None if txid is None else _parse_txid(txid)
     prefixes = _prefixes(url)
+    if epoch is not None:
+        prefixes = _of_epoch(url, prefixes, epoch)
     if at is not None:
         return _resolve_timestamp(url, prefixes, at)
     newest = prefixes[-1].path
@@ -107,6 +113,18 @@ def _prefixes(url: str) -> list[ReplicaPrefix]:
     return prefixes
 
 
+def _of_epoch(url: str, prefixes: list[ReplicaPrefix], epoch: str) -> list[ReplicaPrefix]:
+    """The prefixes that *epoch* names: one by its path, or all that continue the same database."""
+    found = [prefix for prefix in prefixes if prefix.path == epoch] or [
+        prefix for prefix in prefixes if prefix.epoch == epoch
+    ]
+    if not found or not epoch:
+        names = ", ".join(dict.fromkeys(name for prefix in prefixes for name in (prefix.epoch, prefix.path) if name))
+        there = f"its epochs, the newest last: {names}" if names else "its only history has no name: leave epoch out"
+        raise PositionMissing(f"the replica {shown(url)} has no epoch {epoch!r}; {there}")
+    return found
+
+
 def _resolve_txid(url: str, txid: str) -> Restorable:
     found = plan(url, "-txid", txid)
     if found is not None and found.txid == txid:
@@ -116,15 +134,17 @@ def _resolve_txid(url: str, txid: str) -> Restorable:
 
 def no_such_txid(url: str, txid: str) -> PermanentError:
     """Say which positions around *txid* there are."""
-    ends = sorted({file["max_txid"] for file in stored_files(url)})
-    if not ends:
+    files = stored_files(url)
+    if not files:
         return missing(url)
+    ends = sorted({file["max_txid"] for file in files})
+    oldest = min(files, key=lambda file: (file["max_txid"], file["timestamp"]))
     below = max((end for end in ends if end < txid), default=None)
     above = min((end for end in ends if end > txid), default=None)
     near = " and ".join(end for end in (below, above) if end is not None)
     return PositionMissing(
         f"txid {txid} can't be restored: the replica does not have it, or has merged it into a later one; "
-        f"the nearest are {near}"
+        f"the nearest are {near}; the oldest is {oldest['max_txid']} from {oldest['timestamp']}"
     )
 
 

@@ -1,5 +1,6 @@
 """A database that the real migrations made, its replica that the real Litestream wrote, and one Spark session."""
 
+import shutil
 import subprocess
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -11,7 +12,9 @@ import apsw
 import pytest
 from moto.server import ThreadedMotoServer
 
+from shared.replica import lease_record
 from shared.replica.litestream_program import program
+from shared.replica.object_store import open_store
 from spark_jobs.replicas import litestream
 
 MIGRATIONS = Path(__file__).parents[2] / "shared" / "db" / "migrations"
@@ -25,6 +28,20 @@ class Primary:
 
     path: Path
     url: str
+    prefix: str = ""
+
+    def begin_prefix(self, path: str, epoch: str, *, began_at: int = 0) -> None:
+        """Replicate to a new prefix from now on, as the writer does after a restore; *epoch* is the database's."""
+        self.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('epoch', ?)", [(epoch,)])
+        store = open_store(self.url, litestream.environment_of(self.url))
+        found = store.get(lease_record.NAME)
+        record = lease_record.LeaseRecord.load(found.body) if found else lease_record.NO_RECORD
+        before = record.current if found or lease_record.has_files(store, record.current) else None
+        new = lease_record.ReplicaPrefix(path, epoch, "writer", began_at)
+        record = record.with_new_prefix(new, keeping=before).with_full_copy(new, epoch)
+        store.put(lease_record.NAME, record.dump(), replacing=found.tag if found else None)
+        shutil.rmtree(self.path.with_name(f".{self.path.name}-litestream"), ignore_errors=True)
+        self.prefix = path
 
     def execute(self, sql: str, rows: list[tuple[Any, ...]] | None = None) -> list[tuple[Any, ...]]:
         conn = apsw.Connection(str(self.path))
@@ -48,9 +65,13 @@ class Primary:
             [(f"m_{first + i}", channel, status, at + i, at + i) for i in range(count)],
         )
 
+    def happen(self, *types: str) -> None:
+        """Add events."""
+        self.execute("INSERT INTO events (type, created_at) VALUES (?, ?)", [(type_, NOON) for type_ in types])
+
     def replicate(self) -> None:
         done = subprocess.run(
-            [program(), "replicate", "-once", str(self.path), self.url],
+            [program(), "replicate", "-once", str(self.path), lease_record.prefix_url(self.url, self.prefix)],
             env=litestream.environment_of(self.url),
             capture_output=True,
             text=True,
@@ -60,12 +81,13 @@ class Primary:
 
 
 @pytest.fixture(scope="session")
-def new_primary() -> Callable[[Path, str], Primary]:
-    def new(path: Path, url: str) -> Primary:
+def new_primary() -> Callable[..., Primary]:
+    def new(path: Path, url: str, migrations: int | None = None) -> Primary:
+        """*migrations*: how many of them made the database; all of them without it."""
         primary = Primary(path, url)
         conn = apsw.Connection(str(path))
         conn.execute("PRAGMA journal_mode = WAL")
-        for migration in sorted(MIGRATIONS.glob("*.sql")):
+        for migration in sorted(MIGRATIONS.glob("*.sql"))[:migrations]:
             conn.execute(migration.read_text())
         conn.close()
         primary.execute("INSERT INTO agents (id, name, created_at, updated_at) VALUES ('a', 'A', 1, 1)")
@@ -78,7 +100,7 @@ def new_primary() -> Callable[[Path, str], Primary]:
 
 
 @pytest.fixture
-def make_primary(new_primary: Callable[[Path, str], Primary], tmp_path: Path) -> Callable[..., Primary]:
+def make_primary(new_primary: Callable[..., Primary], tmp_path: Path) -> Callable[..., Primary]:
     return lambda url, name="primary.db": new_primary(tmp_path / name, url)
 
 

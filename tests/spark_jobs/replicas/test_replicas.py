@@ -11,7 +11,7 @@ import pytest
 from shared.replica import object_store
 from shared.replica.litestream_program import LitestreamMissing
 from spark_jobs import replicas
-from spark_jobs.replicas import Pin
+from spark_jobs.replicas import Pin, litestream
 
 ROOT = Path(__file__).parents[3]
 
@@ -203,11 +203,64 @@ def test_a_position_that_cannot_be_restored_names_its_neighbours(anywhere, cache
     anywhere.receive(1)
     anywhere.replicate()
     pin = replicas.resolve(anywhere.url)
-    with pytest.raises(replicas.PositionMissing, match=f"txid 0000000000000077 .*nearest are {pin.txid}"):
+    with pytest.raises(
+        replicas.PositionMissing, match=f"txid 0000000000000077 .*nearest are {pin.txid}; the oldest is {pin.txid}"
+    ):
         replicas.resolve(anywhere.url, txid="77")
     with pytest.raises(replicas.PositionMissing, match="txid 0000000000000077"):
         replicas.ensure_local(Pin(anywhere.url, "0000000000000077", pin.timestamp), cache)
     assert not list(cache.glob("*.part*"))
+
+
+def test_an_epoch_keeps_a_read_in_its_own_history(primary, cache):
+    primary.begin_prefix("first", "epoch_one")
+    primary.receive(1)
+    primary.replicate()
+    primary.begin_prefix("second", "epoch_two")
+    primary.receive(1)
+    primary.replicate()
+
+    old, path = replicas.pinned(primary.url, epoch="epoch_one", cache_dir=cache)
+    assert (old.epoch, count(path)) == ("first", 1)
+    assert replicas.resolve(primary.url, epoch="first") == old
+    assert replicas.resolve(primary.url, epoch="first", txid=old.txid) == old
+    assert replicas.resolve(primary.url, epoch="first", timestamp="2999-01-01") == old
+    assert replicas.resolve(primary.url).epoch == "second", "without it, the newest"
+    with pytest.raises(replicas.PositionMissing, match=r"no epoch 'third'; its epochs, .*: epoch_one, first, "):
+        replicas.resolve(primary.url, epoch="third")
+
+
+def test_a_replica_without_epochs_says_so(primary):
+    primary.replicate()
+    with pytest.raises(replicas.PositionMissing, match="has no epoch 'x'; its only history has no name"):
+        replicas.resolve(primary.url, epoch="x")
+
+
+def test_a_replica_that_is_deleted_while_a_job_runs_is_told_as_that(anywhere, tmp_path, cache):
+    anywhere.begin_prefix("first", "epoch_one")
+    anywhere.receive(1)
+    anywhere.replicate()
+    pin = replicas.resolve(anywhere.url)
+    store = object_store.open_store(anywhere.url, litestream.environment_of(anywhere.url))
+    for name in store.names("first/", limit=100):
+        store.delete(name)
+    with pytest.raises(replicas.ReplicaMissing, match=f"is gone; position {pin.txid} of {pin.timestamp} was there"):
+        replicas.ensure_local(pin, cache)
+    assert not [path for path in cache.iterdir() if path.suffix]
+
+
+def test_a_copy_that_fails_the_quick_check_is_never_used(primary, cache):
+    """Its stored files are whole; what they hold is a damaged database."""
+    primary.receive(2000)
+    primary.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with primary.path.open("r+b") as file:
+        (root,) = primary.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'messages'")[0]
+        file.seek((root - 1) * 4096 + 3)
+        file.write(b"\xff\xff")
+    primary.replicate()
+    with pytest.raises(replicas.RestoreFailed, match="read another position with txid or timestamp"):
+        replicas.pinned(primary.url, cache_dir=cache)
+    assert not [path for path in cache.iterdir() if path.suffix]
 
 
 def test_a_missing_replica_is_reported(s3, tmp_path):
