@@ -10,12 +10,15 @@ or, after ``register(spark)``, the plain form, which needs only ``replica`` and 
     spark.read.format("litestream").option("replica", URL).option("table", "messages").load()
 
 Options: ``replica`` the URL; ``table``; ``columns`` comma-separated (name them: Spark does not tell a Python source
-which columns it needs, so without them even ``count()`` reads all); ``txid`` or ``timestamp`` of the past;
+which columns it needs, so without them even ``count()`` reads all); ``txid`` or ``timestamp`` of the past, ``epoch``
+to stay in one history;
 ``partitions`` (default: four a core, fewer for small tables); ``cache_dir``; ``instants``: ``timestamp`` (default) or
 ``millis``; ``position`` an exact pin, as ``open_replica`` sets it.
 
 - A whole read uses one position. Spark reads the schema in one process, plans in a second and reads in others; the pin
   is made with the schema and travels pickled with the source.
+- The position that was read is in three more columns, which ``columns`` may name: ``_txid``, ``_committed_at`` (of the
+  commit) and ``_epoch`` (empty where the replica has none). The log has it too: ``replica.pinned``.
 - Types come from ``STRICT`` declarations: INTEGER long, TEXT string, REAL double, BLOB binary. Other tables are
   refused, because any of their rows may hold any type.
 - Instants, which the database keeps as milliseconds UTC, are timestamps: the INTEGER columns whose names end in
@@ -41,6 +44,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     EqualNullSafe,
     EqualTo,
     Filter,
@@ -89,10 +93,16 @@ INSTANTS = frozenset(
 )
 """Columns with instants whose names don't end in ``_at``."""
 
+_POSITION_NAMES = ("_txid", "_committed_at", "_epoch")
+POSITION_FIELDS = tuple(StructField(name, StringType(), nullable=False) for name in _POSITION_NAMES)
+"""Columns that tell the position of a read; in a read only where ``columns`` names them."""
+
 _log = logging.getLogger("postroom.replicas")
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 _INTERNAL = ("sqlite_", "_litestream_")
-_OPTIONS = ("replica", "table", "columns", "txid", "timestamp", "position", "partitions", "cache_dir", "instants")
+_PAST = ("txid", "timestamp", "epoch", "position")
+_OPTIONS = ("replica", "table", "columns", *_PAST, "partitions", "cache_dir", "instants")
+_STREAM_OPTIONS = ("start", "max_rows", "on_hole", "on_new_epoch")
 _TYPES: Mapping[str, DataType] = {
     "INTEGER": LongType(),
     "INT": LongType(),
@@ -201,13 +211,14 @@ def open_replica(
     *,
     txid: str | None = None,
     timestamp: str | datetime | None = None,
+    epoch: str | None = None,
     cache_dir: str | Path | None = None,
 ) -> Replica:
     """Pin a position of *replica* and restore it here; every table is read at this one position.
 
     Args:
         replica: its URL, or a pin made before.
-        txid, timestamp: a position of the past; only with a URL.
+        txid, timestamp, epoch: a position of the past; only with a URL.
 
     Raises:
         as :func:`spark_jobs.replicas.resolve` and :func:`spark_jobs.replicas.ensure_local`.
@@ -215,10 +226,14 @@ def open_replica(
     if isinstance(replica, Pin):
         pin, path = replica, replicas.ensure_local(replica, cache_dir)
     else:
-        pin, path = replicas.pinned(replica, txid=txid, timestamp=timestamp, cache_dir=cache_dir)
-    _log.info("replica.pinned txid=%s timestamp=%s epoch=%s", pin.txid, pin.timestamp, pin.epoch or "-")
+        pin, path = replicas.pinned(replica, txid=txid, timestamp=timestamp, epoch=epoch, cache_dir=cache_dir)
+    _tell(pin)
     register(spark)
     return Replica(spark, pin, path, None if cache_dir is None else str(Path(cache_dir).expanduser().absolute()))
+
+
+def _tell(pin: Pin) -> None:
+    _log.info("replica.pinned txid=%s timestamp=%s epoch=%s", pin.txid, pin.timestamp, pin.epoch or "-")
 
 
 class LitestreamSource(DataSource):
@@ -232,8 +247,9 @@ class LitestreamSource(DataSource):
         return StructType(list(choose_fields(self._describe(), self.options.get("columns"))))
 
     def reader(self, schema: StructType) -> "LitestreamReader":
+        self._refuse(_STREAM_OPTIONS, "is for spark.readStream; with spark.read leave it out")
         table = self._describe()
-        declared = {field.name: field.dataType for field in table.fields}
+        declared = {field.name: field.dataType for field in readable_fields(table)}
         for field in schema.fields:
             if declared.get(field.name) != field.dataType:
                 raise OptionInvalid(
@@ -242,10 +258,22 @@ class LitestreamSource(DataSource):
                 )
         return LitestreamReader(self._pin(), table, schema, self.options.get("cache_dir"), self._partitions())
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from spark_jobs.streaming.reader import LitestreamStreamReader  # it reads with the readers of this module
+
+        self._refuse(_PAST, "is for spark.read; a stream begins where the option 'start' says")
+        return LitestreamStreamReader(schema, self._required("replica"), self._required("table"), self.options)
+
+    def _refuse(self, names: Sequence[str], why: str) -> None:
+        for name in names:
+            if name in self.options:
+                raise OptionInvalid(f"the option {name!r} {why}")
+
     def _describe(self) -> ReplicaTable:
-        unknown = sorted(set(map(str.lower, self.options)) - set(_OPTIONS))
+        known = (*_OPTIONS, *_STREAM_OPTIONS)
+        unknown = sorted(set(map(str.lower, self.options)) - set(known))
         if unknown:
-            raise OptionInvalid(f"unknown options: {', '.join(unknown)}; known: {', '.join(_OPTIONS)}")
+            raise OptionInvalid(f"unknown options: {', '.join(unknown)}; known: {', '.join(known)}")
         path = replicas.ensure_local(self._pin(), self.options.get("cache_dir"))
         return describe(path, self._required("table"), has_timestamps=self._has_timestamps())
 
@@ -270,8 +298,10 @@ class LitestreamSource(DataSource):
                 url,
                 txid=self.options.get("txid"),
                 timestamp=self.options.get("timestamp"),
+                epoch=self.options.get("epoch"),
                 cache_dir=self.options.get("cache_dir"),
             )
+            _tell(pin)
         self.__dict__["_pinned"] = pin
         return pin
 
@@ -330,16 +360,20 @@ class LitestreamReader(DataSourceReader):
         span = cast(RowRange, partition)
         schema = to_arrow_schema(self.columns, timezone="UTC")
         sentinel = ", ".join(f"{_SENTINELS[field.dataType]} AS c{i}" for i, field in enumerate(self.columns.fields))
-        wanted = ", ".join(_quoted(field.name) for field in self.columns.fields)
+        own = {field.name for field in self.table.fields}
+        told = dict(zip(_POSITION_NAMES, (self.pin.txid, self.pin.timestamp, self.pin.epoch), strict=True))
+        names = self.columns.fieldNames()
+        wanted = ", ".join(quoted(name) if name in own else "?" for name in names)
         where = [condition.sql for condition in self.conditions]
-        values = [value for condition in self.conditions for value in condition.values]
+        values: list[Any] = [told[name] for name in names if name not in own]
+        values += [value for condition in self.conditions for value in condition.values]
         if span.low is not None and self.table.rowid is not None:
             where.append(f"{self.table.rowid} BETWEEN ? AND ?")
             values += [span.low, span.high]
-        query = f"SELECT {sentinel} UNION ALL SELECT {wanted} FROM {_quoted(self.table.name)}"  # noqa: S608 - quoted
+        query = f"SELECT {sentinel} UNION ALL SELECT {wanted} FROM {quoted(self.table.name)}"  # noqa: S608 - quoted
         if where:
             query += " WHERE " + " AND ".join(where)
-        with _cursor(replicas.ensure_local(self.pin, self.cache_dir)) as cursor:
+        with open_copy(replicas.ensure_local(self.pin, self.cache_dir)) as cursor:
             cursor.execute(query, tuple(values))
             skip = 1
             for batch in cursor.fetch_record_batch():
@@ -354,8 +388,8 @@ class LitestreamReader(DataSourceReader):
         about_key = [condition for condition in self.conditions if condition.column == self.table.key]
         where = "WHERE " + " AND ".join(condition.sql for condition in about_key) if about_key else ""
         values = tuple(value for condition in about_key for value in condition.values)
-        name, rowid = _quoted(self.table.name), self.table.rowid
-        with _cursor(replicas.ensure_local(self.pin, self.cache_dir)) as cursor:
+        name, rowid = quoted(self.table.name), self.table.rowid
+        with open_copy(replicas.ensure_local(self.pin, self.cache_dir)) as cursor:
             ends = []
             for order in ("ASC", "DESC"):  # two look-ups at the ends; min() and max() in one query scan
                 query = f"SELECT {rowid} FROM {name} {where} ORDER BY {rowid} {order} LIMIT 1"  # noqa: S608 - quoted
@@ -385,7 +419,7 @@ def describe(path: Path, name: str, *, has_timestamps: bool = True) -> ReplicaTa
     Raises:
         OptionInvalid: no such table (the message lists the tables), or one with unreliable types.
     """
-    with _cursor(path) as cursor:
+    with open_copy(path) as cursor:
         cursor.execute(TABLES)
         tables = {table: kind for table, *kind in cursor.fetchall() if not table.startswith(_INTERNAL)}
         if name not in tables:
@@ -408,7 +442,7 @@ def describe(path: Path, name: str, *, has_timestamps: bool = True) -> ReplicaTa
         StructField(column, _type_of(column, declared, has_timestamps), nullable=not (notnull or pk))
         for column, declared, notnull, pk in columns
     )
-    return ReplicaTable(name, fields, rowid or (key and _quoted(key)), key)
+    return ReplicaTable(name, fields, rowid or (key and quoted(key)), key)
 
 
 def _type_of(column: str, declared: str, has_timestamps: bool) -> DataType:
@@ -417,11 +451,17 @@ def _type_of(column: str, declared: str, has_timestamps: bool) -> DataType:
     return TimestampType() if has_timestamps and is_instant and kind == LongType() else kind
 
 
+def readable_fields(table: ReplicaTable) -> tuple[StructField, ...]:
+    """What ``columns`` may name: the table's own columns, and those of the position."""
+    own = {field.name for field in table.fields}
+    return (*table.fields, *(field for field in POSITION_FIELDS if field.name not in own))
+
+
 def choose_fields(table: ReplicaTable, columns: str | None) -> tuple[StructField, ...]:
     """The fields that the comma-separated *columns* name, in that order; None means all."""
     if columns is None:
         return table.fields
-    known = {field.name: field for field in table.fields}
+    known = {field.name: field for field in readable_fields(table)}
     names = [name.strip() for name in columns.split(",") if name.strip()]
     missing = [name for name in names if name not in known]
     if missing or not names or len(set(names)) < len(names):
@@ -437,7 +477,7 @@ def as_condition(asked: Filter, types: Mapping[str, DataType]) -> Condition | No
         return None
     column, kind = path[0], types[path[0]]
     # Spark compares bytes and ignores the declared collation of the column.
-    sql = _quoted(column) + (" COLLATE BINARY" if isinstance(kind, StringType) else "")
+    sql = quoted(column) + (" COLLATE BINARY" if isinstance(kind, StringType) else "")
     if isinstance(asked, IsNull):
         return Condition(column, f"{sql} IS NULL")
     if isinstance(asked, IsNotNull):
@@ -471,7 +511,7 @@ def _agrees(value: object, kind: DataType) -> bool:
 
 
 @contextmanager
-def _cursor(path: Path) -> Iterator[Any]:
+def open_copy(path: Path) -> Iterator[Any]:
     """A cursor on a restored file, which never changes.
 
     Raises:
@@ -490,7 +530,7 @@ def _cursor(path: Path) -> Iterator[Any]:
         ) from None
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 

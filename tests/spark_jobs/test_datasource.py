@@ -32,6 +32,7 @@ from spark_jobs.datasource import (
 
 pytestmark = pytest.mark.spark
 
+NOON = 1_760_011_200_000
 BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
 SAMPLES = """
@@ -287,6 +288,35 @@ def test_several_tables_are_read_at_one_position(spark, primary, cache):
     primary.replicate()
     assert replica.table("messages", columns=["id"]).count() == 3
     assert open_replica(spark, replica.pin, cache_dir=cache).path == replica.path
+
+
+def test_the_position_that_was_read_is_told_in_columns(spark, primary, cache):
+    primary.begin_prefix("first", "epoch_one")
+    primary.receive(2)
+    primary.replicate()
+    options = {"replica": primary.url, "table": "messages", "columns": "_txid,id,_epoch,_committed_at"}
+    table = spark.read.format("litestream").options(**options, cache_dir=str(cache), epoch="epoch_one").load()
+    pin = replicas.resolve(primary.url)
+    read = sorted(tuple(row) for row in table.filter("id > 0 AND _epoch = 'first'").collect())
+    assert read == [(pin.txid, id_, "first", pin.timestamp) for id_ in (1, 2)]
+
+
+def test_the_position_is_no_column_unless_it_is_named(replica):
+    assert not [name for name in replica.table("messages").columns if name.startswith("_")]
+
+
+@pytest.mark.parametrize("migrations", [1, 2, 12])
+def test_a_replica_of_an_earlier_schema_is_read_as_it_was(new_primary, tmp_path, migrations):
+    primary = new_primary(tmp_path / "old.db", f"file://{tmp_path}/replica", migrations)
+    primary.execute("INSERT INTO events (type, agent, created_at) VALUES (?, ?, ?)", [("grüße", None, NOON)])
+    primary.replicate()
+    pin, path = replicas.pinned(primary.url, cache_dir=tmp_path / "cache")
+    for name in tables_of(primary):
+        described = describe(path, name)
+        reader = LitestreamReader(pin, described, StructType(list(described.fields)), str(tmp_path / "cache"))
+        assert sorted(rows_read(reader), key=repr) == sorted(primary.execute(f'SELECT * FROM "{name}"'), key=repr)
+    with pytest.raises(OptionInvalid, match=r"no table 'tool_calls'; its tables: .*events"):
+        describe(path, "tool_calls")
 
 
 def test_it_reads_from_s3(spark, make_primary, s3, cache):

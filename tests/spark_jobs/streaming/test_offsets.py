@@ -1,0 +1,16 @@
+import pytest
+
+from spark_jobs.streaming.errors import OffsetInvalid
+from spark_jobs.streaming.offsets import Offset
+
+
+@pytest.mark.parametrize("crossed_at", [None, 0, 7])
+def test_an_offset_comes_back_from_the_checkpoint_as_it_was(crossed_at):
+    offset = Offset("epoch_one", "000000000000000a@2026-03-01T12:00:00Z@first", 9, crossed_at)
+    assert Offset.load(offset.dump()) == offset
+
+
+@pytest.mark.parametrize("kept", [{}, {"id": 5}, {"epoch": "e", "position": "p", "row": "many"}])
+def test_an_offset_of_another_source_is_refused(kept):
+    with pytest.raises(OffsetInvalid, match="checkpointLocation"):
+        Offset.load(kept)
