@@ -8,7 +8,7 @@ from emulator.base.state import StateFolder
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """``is_kept``: the state folder stays when the emulator stops."""
+    """``is_kept``: the state folder stays when the emulator stops; ``relay``: Discord's Gateway is relayed too."""
 
     project: Path
     template: Path
@@ -16,3 +16,4 @@ class RunOptions:
     port: int = 8080
     watch: bool = True
     is_kept: bool = True
+    relay: bool = False

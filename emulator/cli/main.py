@@ -51,6 +51,9 @@ Log = Annotated[
     Literal["pretty", "json"] | None,
     typer.Option(help="The form of the output; default: pretty on a terminal, else json."),
 ]
+Relay = Annotated[
+    bool, typer.Option("--relay", help="Run the relay of Discord's Gateway too, for what people type there.")
+]
 Host = Annotated[str, typer.Option(help="127.0.0.1 or localhost: the emulator serves this machine only.")]
 
 _TEMPLATE = Path("template.yaml")
@@ -65,6 +68,7 @@ def run(
     no_watch: NoWatch = False,
     log: Log = None,
     host: Host = "127.0.0.1",
+    relay: Relay = False,
 ) -> None:
     """Start everything in the foreground; Ctrl-C stops it and leaves nothing behind."""
     from emulator.base import console
@@ -79,7 +83,7 @@ def run(
             from emulator.base.options import RunOptions
             from emulator.system.supervisor import Supervisor
 
-            options = RunOptions(Path.cwd(), template.resolve(), folder, port, not no_watch, is_kept=not ephemeral)
+            options = RunOptions(Path.cwd(), template.resolve(), folder, port, not no_watch, not ephemeral, relay)
             supervisor = Supervisor(options, out)
             try:
                 if await _first_of(supervisor.start(), signalled):

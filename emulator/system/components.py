@@ -17,6 +17,7 @@ from emulator.storage import replica
 from emulator.storage.s3_process import S3Process
 from emulator.system.functions import Function, Functions
 from emulator.system.gateway import Gateway
+from emulator.system.relay import RelayProcess
 from emulator.system.unwell import unwell
 from infra.litestream import lease_ms_from, lease_on, retention_ms_from
 from infra.template import deployment
@@ -85,6 +86,7 @@ class Components:
             )
         )
         self.litestream = self._litestream(console)
+        self.relay = RelayProcess(options.project, console) if options.relay else None
         self.functions = Functions(fork_client, console)
         for spec in self.deployment.functions:
             self.functions.add(Function(spec, self.sockets.functions[spec.name].sock, {}))
@@ -115,6 +117,8 @@ class Components:
             found.append(f"S3 is down: {self.s3.problem}")
         if self.litestream.problem is not None:
             found.append(behind(self.litestream.problem))
+        if self.relay is not None and self.relay.problem is not None:
+            found.append(f"the Discord relay is down: {self.relay.problem}")
         return found
 
     async def find_problems(self) -> list[str]:

@@ -100,6 +100,7 @@ class EmulatorStatus:
                 "behind": components.litestream.is_behind,
                 "problem": components.litestream.problem,
             },
+            "relay": components.relay and {"pid": components.relay.pid, "problem": components.relay.problem},
         }
 
     def print_header(self) -> None:

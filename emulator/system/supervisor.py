@@ -9,7 +9,8 @@ steps, and nothing waits for more than it needs:
 3. Make the other components in memory and bind their sockets; start the fake platforms.
 4. When S3 answers and the fork server has loaded our code: check, restore or migrate the database.
 5. Start Litestream and the functions. Nothing of ours opens the database before this step.
-6. Start the gateway, register the webhooks, start the ticks, and watch the code for changes.
+6. Start the gateway, register the webhooks, start the relay where it is wanted, start the ticks, and watch the code for
+   changes.
 """
 
 import asyncio
@@ -31,12 +32,13 @@ from emulator.storage.s3_process import BUCKET, S3Process
 # Only modules that load fast stand above: the fork server and S3 must start before aiohttp and the rest are imported.
 if TYPE_CHECKING:
     from emulator.system.functions import Function
+    from emulator.system.relay import RelayProcess
     from emulator.system.ticks import Ticks
 
 S3_PORT = 9100
 _SYNC_LIMIT_S = 3.0
 # A component stops before the components that it uses.
-_STOP_ORDER = ("ticks", "gateway", "functions", "platforms", "replica", "s3", "fork server")
+_STOP_ORDER = ("ticks", "relay", "gateway", "functions", "platforms", "replica", "s3", "fork server")
 
 
 class Supervisor:
@@ -102,6 +104,8 @@ class Supervisor:
                 group.create_task(self._start_function(function))
         await self._start_gateway()
         await self._register_webhooks()
+        if (relay := self._components.relay) is not None:
+            await self._start_relay(relay)
         self._start_ticks()
 
     async def wait(self) -> None:
@@ -269,6 +273,12 @@ class Supervisor:
         await self._components.platforms.register()
         await self._components.platforms.offer_commands()
         self._print_step("platforms", "telegram, discord   webhooks signed; forged ones are refused (tested)", begun)
+
+    async def _start_relay(self, relay: "RelayProcess") -> None:
+        begun = time.monotonic()
+        self._stoppers["relay"] = relay.stop
+        await relay.start(environment.base(self._environ) | self.status.environment())
+        self._print_step("relay", "what people type on Discord reaches ingest", begun)
 
     def _start_ticks(self) -> None:
         from emulator.system.ticks import Ticks
