@@ -9,7 +9,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ _UNTIL = """new Promise((done, fail) => {
     else setTimeout(look, 15);
   })();
 })"""
+_MOST_PAGES = 5  # that one wait may see
 KEYS = {
     "Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "ArrowUp": (38, ""), "ArrowDown": (40, ""),
     "ArrowLeft": (37, ""), "ArrowRight": (39, ""), "Home": (36, ""), "End": (35, ""), "1": (49, "1"), "2": (50, "2"),
@@ -63,6 +64,15 @@ def started(folder: Path) -> Iterator[str]:
             yield listening.decode().split("listening on ")[1].strip()
         finally:
             process.kill()
+
+
+class PageLeft(AssertionError):
+    """The tab went to another page while an expression ran in it."""
+
+
+def _problem(said: str) -> AssertionError:
+    has_left = "navigated" in said or "context was destroyed" in said or "Cannot find context" in said
+    return (PageLeft if has_left else AssertionError)(said)
 
 
 class Tab:
@@ -114,7 +124,7 @@ class Tab:
             body = json.loads(frame.data)
             if (waiting := self._waiting.pop(body.get("id", 0), None)) is not None:
                 if "error" in body:
-                    waiting.set_exception(AssertionError(str(body["error"])))
+                    waiting.set_exception(_problem(str(body["error"])))
                 else:
                     waiting.set_result(body["result"])
             elif body.get("method") == "Runtime.exceptionThrown":
@@ -130,8 +140,11 @@ class Tab:
         return done["result"].get("value")
 
     async def until(self, expression: str) -> Any:
-        """The value of *expression* as soon as it is true."""
-        return await self.run(_UNTIL % (expression, json.dumps(expression)))
+        """The value of *expression* as soon as it is true; also when the tab goes to another page meanwhile."""
+        for _ in range(_MOST_PAGES):
+            with suppress(PageLeft):
+                return await self.run(_UNTIL % (expression, json.dumps(expression)))
+        raise AssertionError(f"the tab went from page to page: {expression}")
 
     async def click(self, selector: str) -> None:
         """Click in the middle of what *selector* finds, which must lie on top there."""
