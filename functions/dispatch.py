@@ -43,6 +43,7 @@ from shared.turn.channel_files import ChannelFiles
 from shared.turn.paused_agents import PausedAgents
 from shared.turn.presence import Presence
 from shared.turn.settlement import UNWRITTEN_PAUSE_S, Settlement
+from shared.turn.telling import Telling
 from shared.turn.turn_runner import RunningTurn, TurnRunner
 
 log = logs.get()
@@ -68,6 +69,7 @@ class Dispatch(WorkerService):
         files = ChannelFiles(self.reader, accounts, self.client)
         presence = Presence(self, accounts, self.client, clock.now_ms)
         self.runner = TurnRunner(self, self.settlement, self.gateway, self.sandboxes, files.fetch, presence)
+        self.telling = Telling(self)
         self.running_turns: dict[int, RunningTurn] = {}  # by session
         self.paused_agents = PausedAgents(self)
         self._versions: asyncio.Task[None] | None = None
@@ -115,6 +117,8 @@ class Dispatch(WorkerService):
             self._backlog.forget()
         await self._join_albums()
         self._interrupt()
+        for turn in self.running_turns.values():
+            self.telling.look(turn)
         room = self.settings.max_concurrent_turns - self.worker.running
         now_ms = clock.now_ms()
         taken = self._backlog.take(room, now_ms=now_ms)

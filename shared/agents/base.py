@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from shared.agents.access import Doors, Toolbox
 from shared.agents.programs.containment import LeashPolicy
@@ -212,3 +212,14 @@ class Provider(Protocol):
 
     def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
         """Yield what happens, ending with ``Result`` or ``Failed``; an exception counts as a retryable failure."""
+
+
+@runtime_checkable
+class ListeningProvider(Provider, Protocol):
+    """A provider whose turns can be told something while they run. Both methods name a turn by ``Turn.token``."""
+
+    def hears(self, turn: str) -> bool:
+        """Whether the turn runs here and can be told something now."""
+
+    async def steer(self, turn: str, text: str) -> bool:
+        """Tell the turn *text* too; whether the agent took it. False at once when the turn's generator is closed."""

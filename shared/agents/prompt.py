@@ -29,6 +29,11 @@ def build(messages: Iterable[TurnMessage], *, timezone: str) -> str:
     return "\n".join(lines)
 
 
+def of_running_turn(message: TurnMessage, *, timezone: str) -> str:
+    """What a turn that runs is told: the element of *message*, as in a prompt."""
+    return _element(message, ZoneInfo(timezone))
+
+
 def _element(message: TurnMessage, zone: ZoneInfo) -> str:
     name = _ELEMENTS.get(message.kind, "message")
     facts = {

@@ -1,9 +1,10 @@
 """Providers by name. The name comes from an agent's row, and can only select from this list."""
 
+import sys
 from functools import cache
 from importlib import import_module
 
-from shared.agents.base import Provider
+from shared.agents.base import ListeningProvider, Provider
 from shared.agents.providers.stand_in import StandIn
 from shared.core.errors import UnknownName
 
@@ -35,3 +36,9 @@ def get(name: str) -> Provider:
         raise UnknownName("provider", name, _MODULES)
     provider: Provider = import_module(_MODULES[name]).provider()
     return provider
+
+
+def listening_to(turn: str) -> ListeningProvider | None:
+    """The provider whose turn with this token can be told something now, or None."""
+    loaded = (get(name) for name, module in _MODULES.items() if module in sys.modules)
+    return next((each for each in loaded if isinstance(each, ListeningProvider) and each.hears(turn)), None)

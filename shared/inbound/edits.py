@@ -4,7 +4,8 @@
 
     its album gathers, or it is held ─> replaced there
     waits ─────────────────────────────> replaced
-    runs, or is answered ──────────────> kept as context, with the id of the message; never answered again
+    runs, or is answered ──────────────> kept as context, with the id of the message; never answered again;
+                                         where its turn can be told, ``shared/turn/telling`` tells it
     was context ───────────────────────> answered once, if the edit addresses the agent; else as above
     was given to no agent ─────────────> answered once, if the edit addresses one
     nothing to see has changed ────────> nothing

@@ -160,7 +160,7 @@ def settle(
         agent=claim.agent,
         channel=first.channel,
         session_id=claim.session_id,
-        data={"batch": [message.message_id for message in claim.batch], "answers": len(turn_replies)},
+        data={"batch": [each.message_id for each in (*claim.batch, *claim.told)], "answers": len(turn_replies)},
     )
     series.advance_messages(conn, now_ms=now_ms)
 
@@ -207,7 +207,7 @@ def _asked(claim: Claim) -> list[AgentMessage]:
             max(each.created_at, each.scheduled_at or 0),
             claim.session_id,
         )
-        for each in claim.batch
+        for each in (*claim.batch, *claim.told)
         if not (each.trigger and claim.goes_on)
     ]
 

@@ -115,7 +115,7 @@ async def run_agent(
     agent = auto_provider.resolved(agent)
     doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id, asked), tools)
     note = already_said.note(reader, claim, now_ms=clock.now_ms())
-    batch = tuple(_turn_message(message, answered.get(message.id)) for message in claim.batch)
+    batch = tuple(turn_message(message, answered.get(message.id)) for message in claim.batch)
     batch = batch if note is None else (note, *batch)
     outcome = await _run(reader, claim, agent, session, settings, save, doors, batch, sandboxes, fetch, on_said)
     if isinstance(outcome, AgentAnswer) and _says_nothing(reader, claim, outcome):
@@ -250,7 +250,8 @@ def _limits(agent: Agent, settings: Settings) -> Limits:
     )
 
 
-def _turn_message(message: Message, answers_to: Question | None) -> TurnMessage:
+def turn_message(message: Message, answers_to: Question | None = None) -> TurnMessage:
+    """The message as its agent may see it. *answers_to*: the question that it answers."""
     reply = message.content.get("reply_to")
     quoted = reply.get("text") if reply else None
     about = message.content.get("about")

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import apsw
@@ -39,6 +39,7 @@ class RunningTurn:
         is_interruptible: the agent runs. A task that is cancelled before never gives its messages back; one that is
             cancelled after loses an outcome that is there.
         interrupted_by: what interrupted it, for the row of a turn that has spoken.
+        telling: what tells the turn of edits while it runs, and adds them to the claim; see ``telling``.
     """
 
     claim: Claim
@@ -47,6 +48,14 @@ class RunningTurn:
     task: asyncio.Task[None] | None = None
     is_interruptible: bool = False
     interrupted_by: str = turns.STOPPED
+    telling: asyncio.Task[None] | None = None
+
+    async def whole_claim(self) -> Claim:
+        """All that the turn holds, once it is told nothing more. A stop does not cut this off: rows would be left."""
+        while self.telling is not None and not self.telling.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({self.telling})
+        return self.claim
 
 
 class TurnRunner:
@@ -79,12 +88,12 @@ class TurnRunner:
             turn.is_interruptible = True
             outcome = await self._run_agent(claim)
             turn.is_interruptible = False
-            await self._settlement.end(claim, outcome)
+            await self._settlement.end(as_heard(await turn.whole_claim(), outcome), outcome)
         except asyncio.CancelledError:
             try:
                 await asyncio.to_thread(leftover_processes.kill, [claim.token])
             finally:  # also when a stop cancels it a second time: nothing else would give the messages back
-                await self._settlement.give_back(claim, turn.interrupted_by)
+                await self._settlement.give_back(await turn.whole_claim(), turn.interrupted_by)
             raise
         except ClaimLost as error:
             log.warning("turn.lost", reason=str(error), **context)
@@ -157,3 +166,10 @@ class TurnRunner:
                 return
             except apsw.Error:
                 log.exception("turn.renewal_failed", turn=claim.token)
+
+
+def as_heard(claim: Claim, outcome: Outcome) -> Claim:
+    """The claim by what the agent has heard: a session that began anew knows nothing that was told before."""
+    if isinstance(outcome, Failure) or not outcome.begun_anew:
+        return claim
+    return replace(claim, told=(), untold=(*claim.told, *claim.untold))

@@ -9,6 +9,7 @@ Commands, at the start of a message, in a group behind the name of the bot::
     !reject                   fails in a way that no retry helps
     !silent                   says nothing, which is a failure too
     !count                    the number of turns in this session
+    !listen 30                waits until you edit or delete this message, and says what it was told
     !help                     this list
 
 It also has the commands of ``echo_tools``, which call Postroom's tools.
@@ -41,10 +42,24 @@ _LONGEST_WAIT_S = 600.0
 class Echo:
     """The default provider."""
 
+    def __init__(self) -> None:
+        self._listening: dict[str, asyncio.Queue[str]] = {}
+
     def check(self, config: Mapping[str, Any]) -> None:
         """``{"tools": "all"}`` lets its commands reach beyond their conversation. Other entries are not read."""
         if config.get("tools", "here") not in ("here", "all"):
             raise ConfigInvalid('config for provider \'echo\' is wrong: tools: write "all" or "here"')
+
+    def hears(self, turn: str) -> bool:
+        """While it obeys ``!listen``."""
+        return turn in self._listening
+
+    async def steer(self, turn: str, text: str) -> bool:
+        """See ``ListeningProvider``."""
+        listening = self._listening.get(turn)
+        if listening is not None:
+            listening.put_nowait(text)
+        return listening is not None
 
     async def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
         """Answer each message that asks, in order. The continuation counts the turns of the session."""
@@ -59,11 +74,25 @@ class Echo:
                 said = await echo_tools.obey(command, rest.strip(), message, turn, number)
                 yield Text(said, message.message_id)
                 continue
+            if command == "!listen":
+                yield Text(await self._listen(turn.token, rest), message.message_id)
+                continue
             async for event in _answer(message, attempt=turn.attempt, turns=turns):
                 yield event
                 if isinstance(event, Failed):
                     return
         yield Result()
+
+    async def _listen(self, turn: str, rest: str) -> str:
+        seconds, _ = _number(rest.strip(), default=30.0)
+        heard = self._listening[turn] = asyncio.Queue()
+        try:
+            async with asyncio.timeout(min(seconds, _LONGEST_WAIT_S)):
+                return f"I was told: {await heard.get()}"
+        except TimeoutError:
+            return "I was told nothing."
+        finally:
+            del self._listening[turn]
 
 
 async def _answer(message: TurnMessage, *, attempt: int, turns: int) -> AsyncGenerator[ProviderEvent, None]:

@@ -81,17 +81,29 @@ RUNNING = f"""
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A turn's hold on a batch: its token, and the messages in the order of their arrival."""
+    """A turn's hold on a batch: its token, and the messages in the order of their arrival.
+
+    Attributes:
+        told: context that joined while the turn ran, and that its agent was told. It ends as the batch does.
+        untold: context that joined, and that the agent did not take. It waits for the next turn, however this one ends.
+    """
 
     token: str
     session_id: int
     agent: str
     batch: tuple[Message, ...]
+    told: tuple[Message, ...] = ()
+    untold: tuple[Message, ...] = ()
+
+    @property
+    def held(self) -> tuple[Message, ...]:
+        """All messages that the turn holds."""
+        return (*self.batch, *self.told, *self.untold)
 
     @property
     def ids(self) -> str:
         """The rows' ids as a JSON array, for ``json_each``."""
-        return json.dumps([message.id for message in self.batch])
+        return _ids(self.held)
 
     @property
     def goes_on(self) -> bool:
@@ -102,6 +114,10 @@ class Claim:
     def asked(self) -> tuple[Message, ...]:
         """The messages that ask for the turn; the others are context."""
         return tuple(message for message in self.batch if message.trigger)
+
+
+def _ids(messages: Iterable[Message]) -> str:
+    return json.dumps([message.id for message in messages])
 
 
 FILES = """
@@ -288,8 +304,12 @@ def complete(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
     Raises:
         ClaimLost: the turn no longer holds the rows; the caller's transaction must roll back.
     """
-    conn.execute(_COMPLETE, {"ids": claim.ids, "token": claim.token, "now": now_ms})
-    _check(claim, conn.changes())
+    conn.execute(_COMPLETE, {"ids": _ids((*claim.batch, *claim.told)), "token": claim.token, "now": now_ms})
+    changed = conn.changes()
+    if claim.untold:
+        conn.execute(_RELEASE, {"ids": _ids(claim.untold), "token": claim.token, "now": now_ms})
+        changed += conn.changes()
+    _check(claim, changed)
     pass_over(conn, claim, now_ms=now_ms)
 
 
@@ -343,8 +363,8 @@ def fail(conn: apsw.Connection, claim: Claim, verdicts: Mapping[int, MessageVerd
         conn.execute(_FAIL, {**outcome, **key, **state})
         changed += conn.changes()
         _record(conn, "message_dead" if verdict.dead else "message_retry", message, outcome, now_ms=now_ms)
-    if len(claim.asked) < len(claim.batch):
-        context = json.dumps([message.id for message in claim.batch if not message.trigger])
+    if len(claim.asked) < len(claim.held):
+        context = _ids(message for message in claim.held if not message.trigger)
         conn.execute(_RELEASE, {"ids": context, "token": claim.token, "now": now_ms})
         changed += conn.changes()
     _check(claim, changed)
@@ -360,6 +380,48 @@ def release(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
     _check(claim, conn.changes())
     for message in claim.asked:
         _record(conn, "message_released", message, now_ms=now_ms)
+
+
+# -- what comes in about the batch while its turn runs
+
+ABOUT_BATCH = """
+    SELECT id, files <> '[]'
+      FROM messages
+     WHERE session_id = :session AND status = 'pending' AND trigger = 0 AND id > :after
+       AND CASE WHEN json_valid(content)
+                THEN content ->> '$.about.as' IN ('edits', 'deletes')
+                     AND content ->> '$.about.message_id' IN (SELECT value FROM json_each(:batch))
+           END
+     ORDER BY id
+     LIMIT 1
+"""
+
+_JOIN = f"""
+    UPDATE messages
+       SET status = 'processing', claimed_by = :token, updated_at = :now,
+           lease = (SELECT lease FROM messages WHERE id = :first)
+     WHERE id = :id AND status = 'pending' AND trigger = 0 AND files = '[]'
+       AND EXISTS (SELECT 1 FROM messages WHERE id = :first AND status = 'processing' AND claimed_by = :token)
+    RETURNING {COLUMNS}
+"""
+
+
+def next_to_tell(conn: apsw.Connection, claim: Claim) -> int | None:
+    """The row of the oldest edit or deletion of the batch's messages that came since; None: there is none.
+
+    One with files can't be told, and later ones wait behind it, so that the agent reads them in their order.
+    """
+    batch = json.dumps([message.message_id for message in claim.batch])
+    key = {"session": claim.session_id, "after": claim.held[-1].id, "batch": batch}
+    found = rows(conn, ABOUT_BATCH, key)
+    return None if not found or found[0][1] else int(found[0][0])
+
+
+def join(conn: apsw.Connection, claim: Claim, row_id: int, *, now_ms: int) -> Message | None:
+    """The turn holds this context too; the row as it is now. None: the row waits no more, or the turn lost its own."""
+    key = {"id": row_id, "first": claim.batch[0].id, "token": claim.token, "now": now_ms}
+    found = rows(conn, _JOIN, key)
+    return message_of(found[0]) if found else None
 
 
 _SET_ASIDE = """
@@ -416,9 +478,10 @@ def _record(conn: apsw.Connection, type_: str, message: Message, data: EventData
 
 
 def _check(claim: Claim, changed: int) -> None:
-    if changed != len(claim.batch):
+    size = len(claim.held)
+    if changed != size:
         raise ClaimLost(
-            f"turn {claim.token} has {changed} of its {len(claim.batch)} messages; a rescue or a cancellation took them"
+            f"turn {claim.token} has {changed} of its {size} messages; a rescue or a cancellation took them"
         )
 
 

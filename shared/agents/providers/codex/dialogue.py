@@ -101,6 +101,11 @@ class Dialogue:
             thread = _request(_THREAD, "thread/resume", goal)
         return [_request(_INITIALIZE, "initialize", about), CodexSays({"method": "initialized"}), thread]
 
+    @property
+    def runs(self) -> bool:
+        """Whether codex has begun the turn, and not ended it."""
+        return self._thread_id is not None and self._turn_id is not None
+
     def steer(self, text: str) -> CodexSays | None:
         """The message that tells the running turn *text* too; None: it does not run yet, or no more."""
         if self._thread_id is None or self._turn_id is None:

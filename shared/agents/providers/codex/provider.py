@@ -42,6 +42,11 @@ class Codex:
         """See ``config.CodexConfig``."""
         codex_config.read(config)
 
+    def hears(self, turn: str) -> bool:
+        """Whether the turn with the token *turn* runs over the app-server, and codex has begun it."""
+        running = self._running.get(turn)
+        return running is not None and running.hears
+
     async def steer(self, turn: str, text: str) -> bool:
         """Tell the turn that runs with the token *turn* something more, while it runs.
 
@@ -139,6 +144,11 @@ class _AppServerTurn:
                     self._settle(step)
                 elif (event := _counted(self._running, step)) is not None:
                     yield event
+
+    @property
+    def hears(self) -> bool:
+        """See ``Codex.hears``."""
+        return self._dialogue.runs
 
     async def steer(self, text: str) -> bool:
         """See ``Codex.steer``."""

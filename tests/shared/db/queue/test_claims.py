@@ -373,6 +373,7 @@ PLANS = {
     "DUE": (claims.DUE, {"agent": "assistant", "session": 1, "now": NOW, "limit": 10}),
     "URGENT": (claims.URGENT, {"session": 1, "now": NOW, "limit": 10}),
     "CONTEXT": (claims.CONTEXT, {"session": 1, "limit": 10}),
+    "ABOUT_BATCH": (claims.ABOUT_BATCH, {"session": 1, "after": 5, "batch": '["m"]'}),
     "OLDEST_CONTEXT": (claims.OLDEST_CONTEXT, {"session": 1}),
     "NEXT_DUE": (ready_sessions.NEXT_DUE, {"now": NOW}),
     "claim": (

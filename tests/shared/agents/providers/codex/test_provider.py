@@ -156,9 +156,11 @@ def test_a_running_turn_is_steered_and_says_whether_it_took_it(bench, answer):
         async with asyncio.timeout(30), contextlib.aclosing(codex.run(bench.turn())) as events:
             async for event in events:
                 if isinstance(event, Progress):
+                    assert codex.hears("turn_1")
                     steered.append(asyncio.create_task(codex.steer("turn_1", "also this")))
                 if isinstance(event, Result | Failed):
                     break
+        assert not codex.hears("turn_1")
         return [await steered[0], await codex.steer("turn_1", "too late")]
 
     assert asyncio.run(go()) == [answer == "result={}", False]
