@@ -16,9 +16,16 @@ if not __package__:  # started by its path, as spark-submit does: Python's path 
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 _JOBS = {
+    "agent_pairs": "spark_jobs.jobs.agent_pairs",
+    "costs": "spark_jobs.jobs.costs",
+    "deliveries": "spark_jobs.jobs.deliveries",
+    "failures": "spark_jobs.jobs.failures",
     "forget": "spark_jobs.jobs.forget",
     "message_volume": "spark_jobs.jobs.message_volume",
+    "people": "spark_jobs.jobs.people",
     "publish": "spark_jobs.jobs.publish",
+    "schedules": "spark_jobs.jobs.schedules",
+    "turn_times": "spark_jobs.jobs.turn_times",
 }
 
 

@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import metadata
@@ -149,10 +149,15 @@ def write_manifest(out: Path, job: str, pin: Pin, **facts: Any) -> dict[str, Any
         "code_version": _version(),
         "finished_at": datetime.fromtimestamp(clock.now_ms() / 1000, UTC).isoformat(timespec="seconds"),
     }
-    part = out / f"{_MANIFEST}.part"
-    part.write_text(json.dumps(manifest, indent=2) + "\n")
-    part.replace(out / _MANIFEST)
+    write_facts(out, manifest)
     return manifest
+
+
+def write_facts(out: Path, facts: Mapping[str, Any]) -> None:
+    """Write *facts* as the manifest of *out*, whole or not at all."""
+    part = out / f"{_MANIFEST}.part"
+    part.write_text(json.dumps(facts, indent=2) + "\n")
+    part.replace(out / _MANIFEST)
 
 
 def as_text(rows: Sequence[Row], schema: StructType, *, labels: int) -> str:

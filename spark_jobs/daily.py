@@ -1,0 +1,151 @@
+"""Runs a job over a mart, day by day: only the days whose input has changed since its last run are computed again.
+
+A job is a pure function of DataFrames with a schema, and the days (UTC) that its output has. It writes
+``OUT/parquet/day=YYYY-MM-DD/*.parquet`` and, last, ``OUT/manifest.json``, which says what the next run may leave out.
+"""
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from shared.core import clock
+from spark_jobs.command_line import (
+    OutInvalid,
+    as_text,
+    locked_folder,
+    parser_of,
+    read_manifest,
+    run_command,
+    write_facts,
+)
+from spark_jobs.mart.frames import Mart, open_mart
+from spark_jobs.mart.manifest import MartInvalid, MartManifest
+from spark_jobs.mart.places import present
+from spark_jobs.session import session
+
+
+@dataclass(frozen=True, slots=True)
+class DailyJob:
+    """One job.
+
+    Args:
+        schema: of its output. The first column is ``day``.
+        labels: how many of its first columns are no numbers.
+        inputs: columns, by table; the tables in the order of *transform*'s arguments.
+        days_before: how many days before a day its output depends on.
+        transform: the output for all days that its inputs tell of.
+    """
+
+    name: str
+    description: str
+    schema: StructType
+    labels: int
+    inputs: Mapping[str, Sequence[str]]
+    transform: Callable[..., DataFrame]
+    days_before: int = 0
+
+
+def run(job: DailyJob, mart: Mart, out: Path, *, now_ms: int) -> list[str]:
+    """Bring the output of *job* to the generation of *mart*; return the days that were computed again.
+
+    Raises:
+        InUse: another run writes to *out*.
+        OutInvalid: *out* holds something else, or is ahead of the mart.
+    """
+    with locked_folder(out):
+        before = _checked(job, mart, out)
+        days = days_to_compute(job, mart.manifest, before["mart_generation"] if before else 0, _written(out))
+        if days:
+            _compute(job, mart, out, days)
+        write_facts(
+            out,
+            {
+                "job": job.name,
+                "mart": mart.place,
+                "mart_generation": mart.manifest.generation,
+                "txid": mart.manifest.txid,
+                "timestamp": mart.manifest.timestamp,
+                "days_written": days,
+                "finished_at": datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="seconds"),
+            },
+        )
+    return days
+
+
+def days_to_compute(job: DailyJob, manifest: MartManifest, generation: int, written: Sequence[str]) -> list[str]:
+    """The days whose input has changed after *generation*, or is gone; those that depend on these days included."""
+    changed: set[str] = set()
+    known: set[str] = set()
+    for name in job.inputs:
+        table = manifest.tables.get(name)
+        for day, files in table.days.items() if table else ():
+            known.add(day)
+            if files.generation > generation:
+                changed.update(_shifted(day, step) for step in range(job.days_before + 1))
+    for day in set(written) - known:  # a new history, or a person who was taken out, can leave a day empty
+        changed.update(_shifted(day, step) for step in range(job.days_before + 1))
+    return sorted(changed & (known | set(written)))
+
+
+def main_of(job: DailyJob, argv: Sequence[str] | None) -> int:
+    """The command line of *job*; returns the exit code."""
+    parser = parser_of(job.name, job.description)
+    parser.add_argument("--mart", required=True, metavar="PLACE", help="what `publish` wrote: a folder, or s3://...")
+    parser.add_argument("--out", required=True, metavar="DIR", help="folder for the Parquet files and manifest.json")
+    options = parser.parse_args(argv)
+
+    def do() -> str:
+        out = Path(options.out)
+        present(options.mart)  # a wrong place is told before Spark's ten seconds
+        spark = session(job.name)
+        days = run(job, open_mart(spark, options.mart), out, now_ms=clock.now_ms())
+        if not _written(out):
+            return "the mart has nothing for this job yet\n"
+        rows = spark.read.parquet(str(out / "parquet")).select(job.schema.fieldNames())
+        latest = rows.where(F.col("day") >= F.lit(max(_written(out)))).orderBy(*job.schema.fieldNames()).collect()
+        return as_text(latest, job.schema, labels=job.labels) + f"days computed: {len(days)}; all in {out}/parquet\n"
+
+    return run_command(job.name, do)
+
+
+def _compute(job: DailyJob, mart: Mart, out: Path, days: list[str]) -> None:
+    needed = {_shifted(day, -step) for day in days for step in range(job.days_before + 1)}
+    frames = [mart.table(name, columns, needed) for name, columns in job.inputs.items()]
+    wanted = [date.fromisoformat(day) for day in days]
+    result = job.transform(*frames).select(job.schema.fieldNames()).where(F.col("day").isin(wanted))
+    fresh = out / "parquet.next"
+    shutil.rmtree(fresh, ignore_errors=True)
+    result.coalesce(1).write.partitionBy("day").parquet(str(fresh))
+    for day in days:
+        target = out / "parquet" / f"day={day}"
+        shutil.rmtree(target, ignore_errors=True)
+        if (fresh / target.name).exists():
+            target.parent.mkdir(mode=0o700, exist_ok=True)
+            (fresh / target.name).rename(target)
+    shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _checked(job: DailyJob, mart: Mart, out: Path) -> dict[str, Any] | None:
+    before = read_manifest(out)
+    if before is None:
+        return None
+    if (before.get("job"), before.get("mart")) != (job.name, mart.place):
+        raise OutInvalid(f"{out} holds {before.get('job')} of {before.get('mart')}: name another folder with --out")
+    if before["mart_generation"] > mart.manifest.generation:
+        raise MartInvalid(f"{out} is of a later generation than the mart, which was begun again: name another folder")
+    return before
+
+
+def _written(out: Path) -> list[str]:
+    return sorted(path.name.removeprefix("day=") for path in (out / "parquet").glob("day=*"))
+
+
+def _shifted(day: str, days: int) -> str:
+    return (date.fromisoformat(day) + timedelta(days=days)).isoformat()

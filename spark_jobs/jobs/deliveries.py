@@ -1,0 +1,70 @@
+"""Delivery by channel and day (UTC): what arrived, failed for good, was tried again, or has an unknown outcome.
+
+The time is from the instant at which a response is ready, or planned for, to the platform's acceptance of all of it, in
+milliseconds; percentiles are approximate. A delivery that took longer than two days has no time.
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
+
+from spark_jobs.daily import DailyJob, main_of
+
+SCHEMA = StructType(
+    [
+        StructField("day", DateType()),
+        StructField("channel", StringType()),
+        StructField("delivered", LongType()),
+        StructField("dead", LongType()),
+        StructField("retries", LongType()),
+        StructField("unknown_outcomes", LongType()),
+        StructField("delivery_p50_ms", LongType()),
+        StructField("delivery_p95_ms", LongType()),
+        StructField("delivery_p99_ms", LongType()),
+    ]
+)
+_TYPES = ("response_acked", "response_dead", "response_retry", "response_outcome_unknown")
+
+
+def deliveries(events: DataFrame) -> DataFrame:
+    """One row per (day, channel), with the columns of ``SCHEMA``.
+
+    Args:
+        events: type, response_id, channel, data, created_at (timestamp).
+    """
+    planned = F.timestamp_millis(F.from_json("data", "deliver_after long")["deliver_after"])
+    ready = (
+        events.where("type = 'response_ready'")
+        .groupBy("response_id")
+        .agg(F.max(F.greatest("created_at", planned)).alias("ready_at"))
+    )
+    ends = events.where(F.col("type").isin(*_TYPES)).join(ready, "response_id", "left")
+    took = F.greatest(F.unix_millis("created_at") - F.unix_millis("ready_at"), F.lit(0))
+    ms = F.when((F.col("type") == "response_acked") & F.col("ready_at").isNotNull(), took)
+    found = ends.groupBy(F.to_date("created_at").alias("day"), "channel").agg(
+        F.count_if(F.col("type") == "response_acked").alias("delivered"),
+        F.count_if(F.col("type") == "response_dead").alias("dead"),
+        F.count_if(F.col("type") == "response_retry").alias("retries"),
+        F.count_if(F.col("type") == "response_outcome_unknown").alias("unknown_outcomes"),
+        F.percentile_approx(ms, [0.5, 0.95, 0.99]).alias("p"),
+    )
+    percentiles = [F.col("p")[index].alias(f"delivery_p{p}_ms") for index, p in enumerate((50, 95, 99))]
+    return found.select("*", *percentiles)
+
+
+JOB = DailyJob(
+    "deliveries",
+    "Delivery by day and channel: time, failures, unknown outcomes.",
+    SCHEMA,
+    2,
+    {"events": ("type", "response_id", "channel", "data", "created_at")},
+    deliveries,
+    days_before=2,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job from its command line; return the exit code."""
+    return main_of(JOB, argv)

@@ -1,0 +1,94 @@
+"""How long messages wait for their turn, and how long turns run: by day, hour (UTC) and agent.
+
+A message waits from its arrival, or from the instant it was planned for, to the start of its first turn. A turn runs
+from its start to its end. Percentiles are approximate, in milliseconds. A message that came more than two days before
+its turn is not counted, and neither is a turn longer than that.
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructField, StructType
+
+from spark_jobs.daily import DailyJob, main_of
+
+SCHEMA = StructType(
+    [
+        StructField("day", DateType()),
+        StructField("hour", IntegerType()),
+        StructField("agent", StringType()),
+        StructField("waited", LongType()),
+        StructField("wait_p50_ms", LongType()),
+        StructField("wait_p95_ms", LongType()),
+        StructField("wait_p99_ms", LongType()),
+        StructField("turns", LongType()),
+        StructField("turn_p50_ms", LongType()),
+        StructField("turn_p95_ms", LongType()),
+        StructField("turn_p99_ms", LongType()),
+    ]
+)
+_KEYS = ("day", "hour", "agent")
+
+
+def turn_times(events: DataFrame) -> DataFrame:
+    """One row per (day, hour, agent), with the columns of ``SCHEMA``.
+
+    Args:
+        events: id, type, message_id, agent, data, created_at (timestamp).
+    """
+    waits = _percentiles(_waits(events), "wait", "waited")
+    turns = _percentiles(_turns(events), "turn", "turns")
+    joined = waits.join(turns, on=list(_KEYS), how="full")
+    return joined.fillna(0, subset=["waited", "turns"])
+
+
+def _waits(events: DataFrame) -> DataFrame:
+    data = F.from_json("data", "batch array<string>, attempt int")
+    starts = events.where("type = 'chain_step_start'").select("agent", "created_at", data.alias("data"))
+    started = starts.where("data.attempt = 1").select(
+        "agent", "created_at", F.explode("data.batch").alias("message_id")
+    )
+    planned = F.timestamp_millis(F.from_json("data", "process_after long")["process_after"])
+    received = events.where("type = 'message_received'").select(
+        "message_id", F.greatest("created_at", planned).alias("due_at")
+    )
+    return started.join(received, "message_id").select("agent", "created_at", _ms("due_at").alias("ms"))
+
+
+def _turns(events: DataFrame) -> DataFrame:
+    done = events.where("type = 'chain_step_done'").select("id", "agent", "message_id", "created_at")
+    started = events.where("type = 'chain_step_start'").select(
+        F.col("id").alias("start_id"), "message_id", F.col("created_at").alias("started_at")
+    )
+    pairs = done.join(started, "message_id").where("start_id < id")
+    last = pairs.groupBy("id", "agent", "created_at").agg(F.max("started_at").alias("started_at"))
+    return last.select("agent", "created_at", _ms("started_at").alias("ms"))
+
+
+def _ms(since: str) -> Column:
+    return F.greatest(F.unix_millis("created_at") - F.unix_millis(since), F.lit(0))
+
+
+def _percentiles(times: DataFrame, name: str, count: str) -> DataFrame:
+    found = times.groupBy(F.to_date("created_at").alias("day"), F.hour("created_at").alias("hour"), F.col("agent")).agg(
+        F.count("*").alias(count), F.percentile_approx("ms", [0.5, 0.95, 0.99]).alias("p")
+    )
+    ends = [F.col("p")[index].alias(f"{name}_p{p}_ms") for index, p in enumerate((50, 95, 99))]
+    return found.select(*_KEYS, count, *ends)
+
+
+JOB = DailyJob(
+    "turn_times",
+    "How long messages wait and turns run, by day, hour and agent.",
+    SCHEMA,
+    3,
+    {"events": ("id", "type", "message_id", "agent", "data", "created_at")},
+    turn_times,
+    days_before=2,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job from its command line; return the exit code."""
+    return main_of(JOB, argv)
