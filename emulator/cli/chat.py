@@ -7,7 +7,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +19,16 @@ from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import command_line
 from emulator.base.terminal import PROSE, escape, indent_more
-from emulator.cli.chat_commands import Speaker, choices, is_for, keys, say
+from emulator.cli.chat_commands import Speaker, choices, expects_reply, is_for, keys, say
 from emulator.cli.output import shorten
 
 TIMED_OUT = errors.TimedOut.exit_code
 QUIET_S = 0.7  # after this long without another reply, --once counts as answered
+LISTEN_S = 2.0  # how long --once listens after what needs no reply, such as a reaction
+
+
+class _NoChatPage(errors.NotReady):
+    """Something answers at the address, but it has no chat page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,8 @@ def run_chat(
         state: the emulator's folder, for the commands in hints.
 
     Returns:
-        0; 75 when *once* got no reply within *timeout_s*; else the exit code of the failure, which is printed.
+        0; 75 when *once* needs a reply and got none within *timeout_s*; else the exit code of the failure, which
+        is printed.
     """
     try:
         return asyncio.run(
@@ -85,7 +91,8 @@ async def _chat(
     async with aiohttp.ClientSession(timeout=timeout) as session:
         kind, of_account, _ = platform.partition(".")
         root = f"{base_url}/_emulator/accounts/{platform}" if of_account else base_url
-        speaker = await _find_speaker(session, kind, base_url=root, person=person, chat=chat, topic=topic)
+        find = _find_speaker(session, kind, base_url=root, person=person, chat=chat, topic=topic)
+        speaker = await _of_account(find, platform, state) if of_account else await find
         async with _steps(session, speaker) as steps:
             if once is None:
                 last = await _interactive(session, speaker, steps)
@@ -94,6 +101,8 @@ async def _chat(
                 last = once
             if last is None:
                 return 0
+            if not expects_reply(last):
+                return await _replies(steps, min(timeout_s, LISTEN_S), None)
             return await _replies(steps, timeout_s, _advice(speaker, last, platform, state))
 
 
@@ -105,8 +114,11 @@ def _advice(speaker: Speaker, text: str, account: str, state: Path | None) -> st
     return f"{hint} `{why}` shows what became of the messages of this chat, and why."
 
 
-async def _replies(steps: "asyncio.Queue[ChatEvent | None]", timeout_s: float, advice: str) -> int:
-    """Print replies until no more come for a while; returns 0, or 75 with a sentence if none came."""
+async def _replies(steps: "asyncio.Queue[ChatEvent | None]", timeout_s: float, advice: str | None) -> int:
+    """Print replies until no more come for a while; returns 0, or 75 with a sentence if none came.
+
+    Without *advice* no reply is needed: then 75 means that the platform gave up.
+    """
     trouble, replied, is_final = "", False, False
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout_s
@@ -125,10 +137,10 @@ async def _replies(steps: "asyncio.Queue[ChatEvent | None]", timeout_s: float, a
             trouble, is_final = f" {step.text}", step.is_final
             if is_final:
                 break
-    if replied:
+    if replied or (advice is None and not trouble):
         return 0
     how_long = "" if is_final else f" within {timeout_s:g} s"
-    _write(f"No reply{how_long}.{trouble}{advice}\n", sys.stderr)
+    _write(f"No reply{how_long}.{trouble}{advice or ''}\n", sys.stderr)
     return TIMED_OUT
 
 
@@ -182,7 +194,8 @@ class ChatScreen:
     async def say(self, session: aiohttp.ClientSession, speaker: Speaker, text: str) -> None:
         try:
             await say(session, speaker, text)
-            self.is_waiting, self.last_text = True, text
+            if expects_reply(text):
+                self.is_waiting, self.last_text = True, text
         except EmulatorError as problem:
             _write(f"  ! {indent_more(str(problem), 2)}\n", sys.stdout)
 
@@ -239,6 +252,19 @@ def _finish(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
+async def _of_account(find: Awaitable[Speaker], account: str, state: Path | None) -> Speaker:
+    """The speaker of *find*. Raises DoesNotExist where the fake platforms have no bot of *account*."""
+    try:
+        return await find
+    except _NoChatPage:
+        platform, _, word = account.partition(".")
+        known, add = command_line("accounts list", state), command_line(f"accounts add {platform} {word}", state)
+        raise errors.DoesNotExist(
+            f"no bot of the fake platforms has the account {account!r}; "
+            f"`{known}` lists the accounts, `{add}` adds this one"
+        ) from None
+
+
 async def _find_speaker(
     session: aiohttp.ClientSession, platform: str, *, base_url: str, person: str, chat: str | None, topic: str | None
 ) -> Speaker:
@@ -255,7 +281,7 @@ async def _find_speaker(
             raise errors.NotReady(f"nothing answers at {base_url}; start it with `{command_line('run')}`") from None
         if isinstance(state, dict) and platform in state:
             return _seat(root, platform, state, person, chat, topic)
-    raise errors.NotReady(f"{base_url} has no chat page: does another program use this port?")
+    raise _NoChatPage(f"{base_url} has no chat page: does another program use this port?")
 
 
 def _seat(

@@ -164,6 +164,13 @@ _COMMANDS: Mapping[str, Callable[[Line], Awaitable[tuple[str, Body]]]] = {
     "/reply": _reply,
 }
 
+_SILENT = frozenset({"/edit", "/delete", "/react"})  # what a bot may pass over without a word
+
+
+def expects_reply(text: str) -> bool:
+    """Whether the bot owes a reply to this line."""
+    return text.partition(" ")[0] not in _SILENT
+
 
 async def _last(line: Line, *, is_bot: bool) -> str:
     return str((await _find_last(line, is_bot=is_bot))["id"])

@@ -140,14 +140,15 @@ MANIFEST = Manifest(
         "*Attach Files*.",
         "Give ingest, dispatch, deliver and sweep the settings below, and start them ([on one host](../first-bot.md)).",
         "Let an HTTPS proxy with a public name serve ingest.",
-        "Page *General Information*, *Interactions Endpoint URL*: `https://bot.example.com/webhooks/discord`. Discord "
-        "tries it as you save, so Postroom must be running.",
+        "Connect the app: it is safe to repeat, and an app of another program stays with it. Discord calls the address "
+        "at once, so Postroom must be running.",
         "Open the install link of the page *Installation*, and add the app to your server.",
-        "Register the commands: it is safe to repeat, and commands of other tools stay.",
+        "Register the commands with `emulator channel discord register`: it is safe to repeat, and commands of other "
+        "tools stay.",
         "In a channel, or in a direct chat with the app: `/ask hello`.",
         "For mentions and direct messages without a command, run the [Gateway relay](../discord-relay.md).",
     ),
-    connect="emulator channel discord register",
+    connect="emulator channel discord connect --url https://bot.example.com",
 )
 
 

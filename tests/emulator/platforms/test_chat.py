@@ -184,6 +184,13 @@ def test_an_error_of_the_terminal_chat_says_what_is_wrong(play, capsys):
             (64, "there is no platform 'pigeon'; choose telegram or discord\n", {"platform": "pigeon"}),
             (66, "Ana is in no chat 'Dinner'; chats with Ana: Lunch group\n", {"chat": "Dinner"}),
             (66, "there is no button to press: no message here has one\n", {"once": "/press"}),
+            (
+                66,
+                "no bot of the fake platforms has the account 'telegram.nobody'; "
+                f"`{command_line('accounts list')}` lists the accounts, "
+                f"`{command_line('accounts add telegram nobody')}` adds this one\n",
+                {"platform": "telegram.nobody"},
+            ),
         ):
             assert await terminal(world, **how) == code
             assert capsys.readouterr() == ("", f"error: {said}")

@@ -24,8 +24,8 @@ def test_a_person_sends_files_edits_reacts_replies_and_deletes(play, tmp_path, c
         await terminal(world, "hello")
         await terminal(world, "/edit hello again")
         await world.bot("sendMessage", chat_id=int(ANA), text="hi")
-        await terminal(world, "/react 👍")
-        await terminal(world, "/react")
+        assert await terminal(world, "/react 👍") == 0  # no reply is needed
+        assert await terminal(world, "/react") == 0
         await terminal(world, "/reply thanks")
         await terminal(world, f"/file '{tmp_path}/my notes.txt' don't skip it")
         await terminal(world, f"/voice {tmp_path}/a.ogg")
@@ -36,7 +36,7 @@ def test_a_person_sends_files_edits_reacts_replies_and_deletes(play, tmp_path, c
         assert got[5]["message"]["caption"] == "don't skip it"
         assert got[5]["message"]["document"]["file_name"] == "my notes.txt"
         assert "voice" in got[6]["message"]
-        await terminal(world, "/delete")
+        assert await terminal(world, "/delete") == 0
         assert (await world.see(f"/chat/telegram/chats/{ANA}"))["messages"][-1]["text"] == "don't skip it"
 
     play(scenario)

@@ -23,7 +23,7 @@ from shared.core import accounts
 from shared.core.errors import ConfigInvalid, WrongState
 from shared.runtime.http_client import HttpClient
 
-app = group("Register an app's commands at Discord. The app's settings come from the environment.")
+app = group("Connect a Discord app with this Postroom. The app's settings come from the environment.")
 
 Account = Annotated[str, typer.Option("--account", metavar="NAME", help="A further app, such as sales.")]
 Guild = Annotated[
