@@ -92,9 +92,13 @@ class GatewayClient:
         self.outbox: Outbox | None = None
 
     def stored(self, frame: RelayedFrame) -> None:
-        """``ingest`` has this frame and all before it."""
-        if frame.session_id == self._state.session_id:
-            self._state.seq = frame.seq
+        """``ingest`` has this frame and all before it. The first of a session is saved at once: a kill may come."""
+        if frame.session_id != self._state.session_id:
+            return
+        is_first = self._state.seq is None
+        self._state.seq = frame.seq
+        if is_first:
+            self.save()
 
     def save(self) -> None:
         """Write the state; a failure costs repetitions after a restart, and is logged."""
