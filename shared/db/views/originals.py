@@ -122,7 +122,7 @@ _RESPONSE = """
 
 
 def response(conn: apsw.Connection, chat_id: int, platform_message_id: str) -> SaidBefore | None:
-    """The newest response that this message on the platform is a part of, or None."""
+    """The newest response that this message on the platform is a part of, or None. A part may be a whole album."""
     found = rows(conn, _RESPONSE, {"chat": chat_id, "message": platform_message_id, "searched": SEARCHED})
     if not found:
         return None

@@ -63,3 +63,12 @@ def test_a_response_is_found_by_each_of_its_parts(conn):
     assert originals.response(conn, chat, "b1").agent is None
     assert originals.response(conn, chat, "a") is None
     assert originals.response(conn, chat + 1, "a1") is None
+
+
+def test_a_response_is_found_by_each_picture_of_its_album(conn):
+    row = answer(conn, "two pictures", agent="assistant")
+    with transaction(conn):
+        rows(conn, """UPDATE responses SET parts = '["a1"]', also = '["a2", "a3"]' WHERE id = :row""", {"row": row})
+    (chat,) = column(conn, "SELECT id FROM chats")
+    assert {originals.response(conn, chat, ref).id for ref in ("a1", "a2", "a3")} == {row}
+    assert originals.response(conn, chat, "a4") is None
