@@ -6,7 +6,7 @@ holds a lock of its session and a lock of one place of its agent. The kernel fre
 taken proves that another turn runs beside this one, even if that turn never writes a line.
 
 The text of the first message says what a turn does: ``c03 0042 | fail:0.1 kill ok`` fails, dies, and then answers, one
-word for each run; the last word repeats. Without a bar it answers at once.
+word for each run; the last word repeats. Without a bar it answers at once. ``files`` answers with files.
 """
 
 import contextlib
@@ -53,15 +53,16 @@ def main() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if act == "poison":
         time.sleep(600)  # the test sees the journal, and kills dispatch
-    if act == "ok":
+    if act in ("ok", "files"):
         for message in asked:
-            _say(type="text", text=f"re {_key(message['text'])}", answers=message["id"])
+            files = _files(turn["session"], message["text"]) if act == "files" else ""
+            _say(type="text", text=f"re {_key(message['text'])}{files}", answers=message["id"])
     _end(act, number)
 
 
 def _end(act: str, number: str) -> None:
     match act:
-        case "ok":
+        case "ok" | "files":
             _say(type="result")
         case "fail":
             _say(type="error", message="planned", retryable=True)
@@ -76,6 +77,18 @@ def _end(act: str, number: str) -> None:
             sys.exit(1)
 
 
+def _files(session: str, text: str) -> str:
+    """Write two pictures and two documents into the outbox; the tags that send them."""
+    first, tags = _key(text).replace(" ", "-"), []
+    for number in range(4):
+        name = f"{first}-{number}.{'png' if number < 2 else 'txt'}"
+        handle = os.open(f"sessions/{session}/outbox/{name}", os.O_WRONLY | os.O_TRUNC | os.O_CREAT, 0o600)
+        os.write(handle, (b"\x89PNG\r\n\x1a\n" if number < 2 else b"") + name.encode())
+        os.close(handle)
+        tags.append(f"\n[send_file: {name}]")
+    return "".join(tags)
+
+
 def _key(text: str) -> str:
     """``c03 0042``: the name of a message in the checks."""
     return text.partition("|")[0].strip()
@@ -83,7 +96,7 @@ def _key(text: str) -> str:
 
 def _word(folder: str, text: str) -> str:
     """The word for this run of the message."""
-    plan = text.partition("|")[2].split() or ["ok"]
+    plan = text.partition("\n")[0].partition("|")[2].split() or ["ok"]  # of an album, its first picture
     handle = os.open(f"{folder}/runs-{_key(text)}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     run = os.fstat(handle).st_size
     os.write(handle, b".")

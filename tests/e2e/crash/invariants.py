@@ -38,6 +38,12 @@ def check_so_far(post: Post) -> None:
     assert not problems, "\n".join(problems[:40])
 
 
+def check_turns(post: Post) -> None:
+    """Check the promises about turns and their answers, where people write more than plain texts."""
+    problems = [*_ended(post, all_completed=True), *_turns(post), *_answered(post), *_sound(post.db)]
+    assert not problems, "\n".join(problems[:40])
+
+
 def check_stored(post: Post) -> None:
     """Check the promises that hold where only ``ingest`` runs."""
     problems = [*_stored(post), *_sound(post.db)]
@@ -170,7 +176,8 @@ def _answered(post: Post) -> list[str]:
     said_to = "SELECT message_id, message FROM responses WHERE status != 'deleted' ORDER BY id"
     for message_id, text in post.query(said_to):
         answers[message_id].append(text)
-    said = {id_ for line in journal(post) if line["what"] == "end" and line.get("act") == "ok" for id_ in line["ids"]}
+    ends = [line for line in journal(post) if line["what"] == "end" and line.get("act") in ("ok", "files")]
+    said = {id_ for line in ends for id_ in line["ids"]}
     for message_id, text, status in post.query("SELECT message_id, message, status FROM messages WHERE trigger = 1"):
         got = answers.pop(message_id, [])
         if status == "completed" and got != [f"re {_key(text)}"]:

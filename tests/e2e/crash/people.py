@@ -66,15 +66,22 @@ class Platform:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                if self.path.endswith("/sendMessage"):
-                    platform._sent(self, body)
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                method = self.path.rpartition("/")[2]
+                if method == "sendMessage":
+                    platform._sent(self, json.loads(body))
                 else:
-                    self.answer(200, {"ok": True, "result": True})
+                    result = platform.called(method, self.headers["Content-Type"], body)
+                    self.answer(200, {"ok": True, "result": result})
+
+            def do_GET(self) -> None:
+                self._write(200, "application/octet-stream", platform.file(self.path.rpartition("/")[2]))
 
             def answer(self, status: int, payload: dict[str, Any]) -> None:
-                body = json.dumps(payload).encode()
-                head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+                self._write(status, "application/json", json.dumps(payload).encode())
+
+            def _write(self, status: int, kind: str, body: bytes) -> None:
+                head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
                 self.wfile.write(head.encode() + body)
 
             def log_message(self, *_: object) -> None:
@@ -96,6 +103,14 @@ class Platform:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+    def called(self, method: str, kind: str, body: bytes) -> Any:
+        """The result of a call that is no sendMessage."""
+        return True
+
+    def file(self, name: str) -> bytes:
+        """The content of a file that somebody sent."""
+        return name.encode()
 
     @property
     def taken(self) -> list[Send]:
@@ -135,10 +150,14 @@ class Platform:
             self.written[text] = written
         return written
 
+    def content_of(self, written: Written) -> dict[str, Any]:
+        """What the message holds, as the Bot API has it."""
+        return {"text": written.text}
+
     def deliver(self, written: Written, port: int, *, patience_s: float = 30.0) -> tuple[int, dict[str, str]]:
         """One delivery of the update to the webhook: status (0 without an answer) and headers."""
         chat = {"id": int(written.chat), "type": "private", "first_name": "P" + written.chat}
-        message = {"message_id": written.update_id, "date": 1, "chat": chat, "text": written.text}
+        message = {"message_id": written.update_id, "date": 1, "chat": chat, **self.content_of(written)}
         message |= {"from": {"id": int(written.chat), "first_name": "P" + written.chat, "is_bot": False}}
         body = json.dumps({"update_id": written.update_id, "message": message})
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience_s)
