@@ -18,7 +18,7 @@ HOUR_MS = 3_600_000
 KEY = "a key of more than sixteen characters"
 
 
-@pytest.fixture(params=["folder", "s3"])
+@pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.long)])
 def anywhere(request, tmp_path):
     if request.param == "folder":
         return str(tmp_path / "mart")
