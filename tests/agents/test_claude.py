@@ -1,11 +1,16 @@
 """Claude Code itself, in a running system, against a scripted model."""
 
+import asyncio
 import os
 import signal
 
 import pytest
 
-from tests.agents.harness import names_this_host, secrets_in
+from shared.agents.base import Acted, Result
+from shared.agents.providers.claude.provider import Claude
+from tests.agents.harness import KEY, names_this_host, program, secrets_in
+from tests.agents.model_api import serving
+from tests.agents.turns import bench
 from tests.e2e.conftest import until
 
 pytestmark = pytest.mark.agents
@@ -154,3 +159,23 @@ class TestTheEnd:
         [(after,)] = agents.system.query("SELECT continuation FROM sessions WHERE agent = ?", bot)
         assert after == continuation
         until("dispatch again", lambda: "dispatch" in agents.system.pids())
+
+
+class TestSteering:
+    """What only the provider itself can be told."""
+
+    def test_a_turn_is_told_something_while_a_tool_runs(self, db, tmp_path):
+        script = '[[tool Bash {"command": "sleep 1", "description": "rest"}]] [[say done]]'
+
+        async def go():
+            taken, last = None, None
+            async with serving(KEY) as api, bench(db, tmp_path, api, Claude()) as turns:
+                turn = turns.turn(script, config={"program": str(program("claude")), "tools": "all"})
+                async with turns.running(turn) as events:
+                    async for event in events:
+                        if isinstance(event, Acted):
+                            taken = asyncio.create_task(turns.provider.steer(turn.token, "and be quick"))
+                        last = event
+                return await taken, last, len(api.asked("and be quick"))
+
+        assert asyncio.run(asyncio.wait_for(go(), 60)) == (True, Result("done"), 1)

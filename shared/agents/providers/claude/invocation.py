@@ -68,8 +68,17 @@ def continues(continuation: str | None) -> str | None:
 
 def question(content: Sequence[Mapping[str, Any]]) -> bytes:
     """A line for its standard input. ``client_composed``: it looks for no command or file name in the text."""
+    return _line(content)
+
+
+def further(text: str, name: str) -> bytes:
+    """A line for a turn that runs. *name*: the program says by it what becomes of the line."""
+    return _line([{"type": "text", "text": text}], uuid=name)
+
+
+def _line(content: Sequence[Mapping[str, Any]], **more: str) -> bytes:
     message = {"role": "user", "content": list(content)}
-    return json.dumps({"type": "user", "client_composed": True, "message": message}).encode() + b"\n"
+    return json.dumps({"type": "user", "client_composed": True, "message": message, **more}).encode() + b"\n"
 
 
 def content(turn: Turn) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
 """Claude Code as an agent: its program ``claude``, one run for each turn, on a leash.
 
-The turn's question goes over standard input, and its session is continued from the last turn (``--resume``). It reaches
-models and tools only through the gateway of dispatch. What it has of tools besides ours its config says
-(``claude/config.py``); by default none.
+The turn's question goes over standard input, which stays open for what the turn is told while it runs. Its session is
+continued from the last turn (``--resume``). It reaches models and tools only through the gateway of dispatch. What it
+has of tools besides ours its config says (``claude/config.py``); by default none.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Any
 
-from shared.agents.base import Acted, Failed, Init, Progress, Provider, ProviderEvent, Result, Turn
+from shared.agents.base import Acted, Failed, Init, Progress, Provider, ProviderEvent, Result, Text, Turn
 from shared.agents.programs import containment, installed
 from shared.agents.programs.containment import Containment, ProgramCommand
 from shared.agents.programs.installed import Installed
@@ -19,10 +19,12 @@ from shared.agents.programs.run import ProgramRun
 from shared.agents.providers.claude import config as configs
 from shared.agents.providers.claude import failures, invocation, stream
 from shared.agents.providers.claude.config import ClaudeConfig
+from shared.agents.providers.claude.steering import ClaudeSteering
 from shared.agents.providers.claude.stream import (
     ClaudeBegan,
     ClaudeCalled,
     ClaudeCalls,
+    ClaudeHeard,
     ClaudeLimit,
     ClaudeLine,
     ClaudeResult,
@@ -42,6 +44,9 @@ class Claude:
 
     upstream = "anthropic"
 
+    def __init__(self) -> None:
+        self._steered: dict[str, ClaudeSteering] = {}  # by the turn's token
+
     def check(self, config: Mapping[str, Any]) -> None:
         """See ``ClaudeConfig`` for what a config may have."""
         configs.read(config)
@@ -49,6 +54,16 @@ class Claude:
     def installed(self, config: Mapping[str, Any]) -> Installed:
         """Whether the program is here. It starts the program, the first time."""
         return installed.look("claude", TESTED, INSTALL, configs.read(config).program)
+
+    def hears(self, turn: str) -> bool:
+        """Whether the turn with this token runs here, and can be told something now: while one of its tools runs."""
+        steering = self._steered.get(turn)
+        return steering is not None and steering.hears
+
+    async def steer(self, turn: str, text: str) -> bool:
+        """Tell the turn *text* too; whether the program took it."""
+        steering = self._steered.get(turn)
+        return False if steering is None else await steering.tell(text)
 
     async def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
         """One run of the program. A session that the program has lost fails as ``session_lost``."""
@@ -72,35 +87,43 @@ class Claude:
         except ConfigInvalid as error:
             yield Failed(f"agent {turn.agent!r}: {error}", retryable=False, code="bad_config")
             return
-        async with contextlib.aclosing(_run(command, held, turn, config)) as events:
+        async with contextlib.aclosing(self._run(command, held, turn)) as events:
             async for event in events:
                 yield event
 
+    async def _run(self, command: ProgramCommand, held: Containment, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
+        try:
+            async with ProgramRun(
+                command, turn.limits, held, line_limit=_LINE_LIMIT, sandboxes=turn.sandboxes
+            ) as running:
+                steering = self._steered[turn.token] = ClaudeSteering(running)
+                async with contextlib.aclosing(_converse(running, turn, steering)) as events:
+                    async for event in events:
+                        yield event
+        except OSError as error:
+            yield Failed(f"can't start {command.words[0]!r}: {error.strerror}", retryable=False, code="not_started")
+        finally:
+            if (ended := self._steered.pop(turn.token, None)) is not None:
+                ended.close()
 
-async def _run(
-    command: ProgramCommand, held: Containment, turn: Turn, config: ClaudeConfig
-) -> AsyncGenerator[ProviderEvent, None]:
-    try:
-        async with (
-            ProgramRun(command, turn.limits, held, line_limit=_LINE_LIMIT, sandboxes=turn.sandboxes) as running,
-            contextlib.aclosing(_converse(running, turn)) as events,
-        ):
-            async for event in events:
-                yield event
-    except OSError as error:
-        yield Failed(f"can't start {command.words[0]!r}: {error.strerror}", retryable=False, code="not_started")
 
-
-async def _converse(running: ProgramRun, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
-    """Ask, and listen until the result."""
+async def _converse(running: ProgramRun, turn: Turn, steering: ClaudeSteering) -> AsyncGenerator[ProviderEvent, None]:
+    """Ask, and listen until the result, and until what the turn was told has its answer too."""
     asking = invocation.question(invocation.content(turn))
-    feeding = asyncio.create_task(running.write(asking, close=True))
-    hearing = _Hearing(running, has_tools=turn.tools is not None)
+    feeding = asyncio.create_task(running.write(asking))
+    hearing = _Hearing(running, steering, has_tools=turn.tools is not None)
     try:
         async for line in running.lines(stream.is_partial):
             for seen in stream.read(line):
+                if isinstance(seen, ClaudeHeard):
+                    steering.hear(seen)
+                    continue
                 for event in hearing.hear(seen):
+                    if isinstance(event, Result) and steering.owes_an_answer:
+                        yield Text(event.text or "")
+                        continue
                     if isinstance(event, Result):
+                        steering.close()
                         await running.finish()
                     yield event
                     if isinstance(event, Result | Failed):
@@ -113,10 +136,10 @@ async def _converse(running: ProgramRun, turn: Turn) -> AsyncGenerator[ProviderE
 class _Hearing:
     """What a line means for the turn and for the limits of its program."""
 
-    def __init__(self, running: ProgramRun, *, has_tools: bool) -> None:
+    def __init__(self, running: ProgramRun, steering: ClaudeSteering, *, has_tools: bool) -> None:
         self._running = running
+        self._steering = steering
         self._has_tools = has_tools
-        self._open: set[str] = set()
         self._limit: ClaudeLimit | None = None
 
     def hear(self, seen: ClaudeLine) -> Iterator[ProviderEvent]:
@@ -126,14 +149,14 @@ class _Hearing:
                 if failed := self._without_tools(seen):
                     yield failed
             case ClaudeCalls():
-                if seen.call not in self._open:
-                    self._open.add(seen.call)
+                if seen.call not in self._steering.tools:
+                    self._steering.tools.add(seen.call)
                     self._running.tool_began()
                 yield Acted(seen.tool)
                 yield Progress(f"uses {seen.tool.removeprefix(_OURS)}")
             case ClaudeCalled():
-                if seen.call in self._open:
-                    self._open.discard(seen.call)
+                if seen.call in self._steering.tools:
+                    self._steering.tools.discard(seen.call)
                     self._running.tool_ended()
             case ClaudeRetries():
                 yield Progress(f"the model answered {seen.status or 'nothing'}; claude asks again")

@@ -49,6 +49,17 @@ class ClaudeLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaudeHeard:
+    """What becomes of a line of its input: ``queued``, ``started``, ``completed`` or ``cancelled``.
+
+    *line*: the ``uuid`` that the line came with.
+    """
+
+    line: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClaudeResult:
     """The turn is over.
 
@@ -64,7 +75,7 @@ class ClaudeResult:
     status: int | None
 
 
-ClaudeLine = ClaudeBegan | ClaudeCalls | ClaudeCalled | ClaudeRetries | ClaudeLimit | ClaudeResult
+ClaudeLine = ClaudeBegan | ClaudeCalls | ClaudeCalled | ClaudeRetries | ClaudeLimit | ClaudeHeard | ClaudeResult
 
 
 def is_partial(line: bytes) -> bool:
@@ -91,6 +102,8 @@ def read(line: bytes) -> Iterator[ClaudeLine]:
             yield from _user(found)
         case "rate_limit_event":
             yield from _limit(_part(found, "rate_limit_info"))
+        case "command_lifecycle":
+            yield ClaudeHeard(str(found.get("command_uuid")), str(found.get("state")))
         case "result":
             yield _result(found)
 

@@ -17,7 +17,7 @@ import json, os, sys
 if "--version" in sys.argv:
     print("{version} (Claude Code)")
     raise SystemExit
-given = {{"words": sys.argv[1:], "environment": dict(os.environ), "said": sys.stdin.read()}}
+given = {{"words": sys.argv[1:], "environment": dict(os.environ), "said": sys.stdin.readline()}}
 with open({given!r}, "w") as file:
     json.dump(given, file)
 with open({lines!r}) as file:
