@@ -25,6 +25,8 @@ class Conversation:
         self.agent = agents.make(f"{about}-{provider}", provider, config=PROVIDERS[provider])
         self.mate = agents.make(f"{about}-mate-of-{provider}", "echo")
         chats = [self._chat(self.person, False), self._chat(f"-{self.person}", True)]
+        hello = {"chat": f"-{self.person}", "text": "hello everybody"}  # the group is there from then on
+        agents.system.post(f"/control/telegram/users/{self.person}/message", hello, "platforms")
         self._call("PUT", f"/api/chats/{chats[0]}/wirings/{self.agent}", {})
         self._call("PUT", f"/api/agents/{self.agent}/destinations/den", {"chatId": chats[1]})
         self._call("PUT", f"/api/agents/{self.agent}/destinations/mate", {"toAgent": self.mate})
@@ -66,6 +68,13 @@ def calls_of_all(conversation):
     [(said,)] = conversation.rows(
         "SELECT id FROM responses WHERE agent = ? AND message = 'on my way'", conversation.agent
     )
+    [(asked, session)] = conversation.rows(
+        "SELECT m.message_id, s.session_id FROM messages m JOIN sessions s ON s.id = m.session_id"
+        " WHERE m.agent = ? AND m.message LIKE 'first of all%'",
+        conversation.agent,
+    )
+    menu = conversation.agents.folder(conversation.agent) / "sessions" / session / "outbox" / "menu.txt"
+    menu.write_text("leek soup")
     [(task,)] = conversation.rows(
         "SELECT series_id FROM messages WHERE agent = ? AND kind = 'task'", conversation.agent
     )
@@ -73,8 +82,8 @@ def calls_of_all(conversation):
         "send_message": ({"text": "hello den", "to": "den"}, "Sent to den as message"),
         "send_card": ({"title": "Menu", "fields": [{"name": "soup", "value": "leek"}]}, "Sent to this conversation"),
         "edit_message": ({"message": said, "text": "I am here"}, f"Message {said} will show the new text"),
-        "send_file": ({"path": "outbox/none.pdf"}, "nothing was sent"),
-        "add_reaction": ({"message": "1", "emoji": "👍"}, "nothing was done"),
+        "send_file": ({"path": "menu.txt", "text": "today"}, "Sent menu.txt to this conversation"),
+        "add_reaction": ({"message": asked, "emoji": "👍"}, "Reacted with 👍"),
         "ask_user_question": ({"question": "Tea?", "options": ["yes", "no"]}, "Asked in this conversation as"),
         "schedule_task": ({"prompt": "feed the cat", "cron": "0 8 * * *"}, "Planned as"),
         "list_tasks": ({}, "water the plants"),
@@ -103,7 +112,9 @@ def test_every_tool_of_postroom_is_called_and_its_rows_are_right(conversation):
 
     card, question = "**Menu**\n\n- **soup**: leek", "Tea?"
     agent, said = conversation.agent, conversation.said()
-    assert said == ["on my way", "done", "hello den", card, "I am here", question, "done"]
+    assert said == ["on my way", "done", "hello den", card, "I am here", "today", "👍", question, "done"]
+    sent = "SELECT json_extract(files, '$[0].name') FROM responses WHERE agent = ? AND message = 'today'"
+    assert conversation.rows(sent, agent) == [("menu.txt",)]
     tasks = "SELECT message, status FROM messages WHERE agent = ? AND kind = 'task' ORDER BY id"
     assert conversation.rows(tasks, agent) == [("water the roses", "cancelled"), ("feed the cat", "pending")]
     mail = "SELECT message FROM messages WHERE agent = ? AND from_agent = ?"
@@ -120,7 +131,7 @@ def test_refusals_of_tools_reach_the_model_as_errors_and_leave_nothing(conversat
         "you have no destination 'nowhere'": ("send_message", {"text": "lost", "to": "nowhere"}),
         "argument 'text' is missing": ("send_message", {}),
         "task_1_strange": ("cancel_task", {"task": "task_1_strange"}),
-        "files can't be sent": ("send_file", {"path": "outbox/none.pdf"}),
+        "there is no such file in the outbox": ("send_file", {"path": "outbox/none.pdf"}),
     }
     results = conversation.turn("to be refused", [("tool", *call) for call in calls.values()])
     for words, result in zip(calls, results, strict=True):

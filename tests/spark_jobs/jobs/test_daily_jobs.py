@@ -14,7 +14,7 @@ from spark_jobs.jobs.schedules import JOB as SCHEDULES
 from spark_jobs.jobs.schedules import missed_between
 from spark_jobs.jobs.turn_times import JOB as TURN_TIMES
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
 HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
