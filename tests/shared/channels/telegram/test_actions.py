@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.channels import registry
-from shared.channels.base import Outgoing
 from shared.channels.telegram import reactions, rendering, webhooks
 from shared.channels.telegram.channel import TelegramChannel, TelegramSettings
 from shared.core.errors import (
@@ -29,30 +28,10 @@ from shared.core.errors import (
 from shared.runtime.http_client import NoAnswer, RequestNotSent
 from tests.examples import examples
 from tests.fake_client import FakeClient
+from tests.shared.channels.telegram.sending import NOW, outgoing, refusal
 
-NOW = 1_795_168_000_000
 TOKEN = "7100200300:AAExampleExampleExampleExampleExample"
 DONE = {"ok": True, "result": True}
-
-
-def outgoing(**changes):
-    usual = {
-        "response_id": 1,
-        "part_index": 0,
-        "platform_id": "5000000001",
-        "thread_id": None,
-        "reply_to": None,
-        "context": {},
-        "asked_at_ms": NOW,
-        "is_first": True,
-    }
-    return Outgoing(**{**usual, **changes})
-
-
-def refusal(description, code=400, **parameters):
-    return httpx.Response(
-        code, json={"ok": False, "error_code": code, "description": description, "parameters": parameters}
-    )
 
 
 class Platform:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.channels.base import Button, Outgoing, OutgoingFile, Part
+from shared.channels.base import Button, OutgoingFile, Part
 from shared.channels.telegram import media
 from shared.core.errors import (
     ChatGone,
@@ -25,31 +25,11 @@ from shared.core.errors import (
 )
 from shared.runtime.http_client import NoAnswer
 from tests.fake_client import FakeClient
+from tests.shared.channels.telegram.sending import NOW, outgoing, refusal
 
-NOW = 1_795_168_000_000
 SENT = {"ok": True, "result": {"message_id": 77}}
 ALBUM = {"ok": True, "result": [{"message_id": 77}, {"message_id": 78}, {"message_id": 79}]}
 GROUP = {"platform_id": "-100", "thread_id": "17", "reply_to": "12"}
-
-
-def outgoing(**changes):
-    usual = {
-        "response_id": 1,
-        "part_index": 0,
-        "platform_id": "5000000001",
-        "thread_id": None,
-        "reply_to": None,
-        "context": {},
-        "asked_at_ms": NOW,
-        "is_first": True,
-    }
-    return Outgoing(**{**usual, **changes})
-
-
-def refusal(description, code=400, **parameters):
-    return httpx.Response(
-        code, json={"ok": False, "error_code": code, "description": description, "parameters": parameters}
-    )
 
 
 class Platform:
