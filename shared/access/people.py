@@ -32,7 +32,7 @@ STANDING = """
 
 def standing(conn: apsw.Connection, channel: str, sender_id: str | None) -> Standing:
     """The sender's standing; a stranger's where the sender is unknown, or the platform names no sender."""
-    found = rows(conn, STANDING, {"channel": platform_of(channel), "sender_id": sender_id})  # no sender_id equals NULL
+    found = rows(conn, STANDING, (platform_of(channel), sender_id))  # no sender_id equals NULL
     if not found:
         return STRANGER
     user_id, roles, memberships = found[0][0], json.loads(found[0][1]), json.loads(found[0][2])

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import apsw
 
-from shared.access import actions, cards, people
+from shared.access import actions, cards, drops, people
 from shared.channels.base import Event
 from shared.core import content, logs
 from shared.core.content import ResponseContent
@@ -30,7 +30,7 @@ from shared.db.engine.connection import savepoint
 from shared.db.queue import sessions
 from shared.db.roster import agents, chats
 from shared.db.roster.chats import Chat
-from shared.queue import drops, notices
+from shared.queue import notices
 from shared.roster import accounts
 
 log = logs.get()

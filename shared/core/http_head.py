@@ -6,6 +6,9 @@ from functools import lru_cache
 from ipaddress import IPv6Address
 from urllib.parse import urlsplit
 
+TICK_HEADER = "X-Postroom-Tick"
+"""Carries the secret that ticker and functions share, in each scheduled ``POST /tick``."""
+
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LONGEST_HOST = 300  # a name has 253 characters at most, and then comes a port
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::[0-9]{0,5})?")

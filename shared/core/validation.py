@@ -7,7 +7,11 @@ _PREFIXES = ("Value error, ", "Assertion failed, ")  # pydantic puts them before
 
 def reason(problem: ErrorDetails) -> str:
     """Why a value is refused, without pydantic's prefix and never with the value."""
-    text = problem["msg"]
+    return without_prefix(problem["msg"])
+
+
+def without_prefix(text: str) -> str:
+    """The words of a validator, without what pydantic puts before them."""
     for prefix in _PREFIXES:
         text = text.removeprefix(prefix)
     return text

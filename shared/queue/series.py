@@ -20,7 +20,7 @@ from shared.db.queue.message_series import MESSAGES
 from shared.db.queue.messages import NewMessage
 from shared.db.queue.response_series import RESPONSES
 from shared.db.queue.responses import NewResponse
-from shared.db.queue.series import Finished, Next, Plan, Series
+from shared.db.queue.series import CALLED_OFF, Finished, Next, Plan, Series
 
 log = logs.get()
 
@@ -244,7 +244,7 @@ def cancel(conn: apsw.Connection, series_id: str, *, now_ms: int) -> Plan:
         raise WrongState(
             f"series {series_id} has one occurrence, which is running: nothing follows that could be changed"
         )
-    table.cancel(conn, plan, "the series was cancelled", now_ms=now_ms)
+    table.cancel(conn, plan, CALLED_OFF, now_ms=now_ms)
     table.record(conn, "series_ended", plan, {"reason": "cancelled"}, now_ms=now_ms)
     return plan
 

@@ -1,7 +1,7 @@
 """The end of a turn: settled whole, or failed with a verdict on each message. Each verb needs one transaction."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
@@ -404,12 +404,23 @@ def end_others(conn: apsw.Connection, claim: Claim, cancelled: int, *, reason: s
     series.advance_messages(conn, now_ms=now_ms)
 
 
-def rescue(conn: apsw.Connection, policy: RetryPolicy, *, now_ms: int, everything: bool = False) -> list[Claim]:
+def rescue(
+    conn: apsw.Connection,
+    policy: RetryPolicy,
+    *,
+    now_ms: int,
+    everything: bool = False,
+    only: Collection[int] | None = None,
+) -> list[Claim]:
     """Fail the turns with an expired lease: their process is gone, or hangs. *everything*: all turns, of any process.
+
+    *only*: those of these sessions.
 
     A kill counts as an attempt: otherwise a message that kills its agent would do so for ever.
     """
     lost = [claim for claim, lease in claims.running(conn) if everything or lease < now_ms]
+    if only is not None:
+        lost = [claim for claim in lost if claim.session_id in only]
     failure = Failure(PROCESS_GONE, code="process_gone")
     for claim in lost:
         fail(conn, claim, failure, policy, now_ms=now_ms)

@@ -26,6 +26,9 @@ from shared.db.queue.events import EventData
 Kind = Literal["message", "response"]
 
 
+CALLED_OFF = "the series was cancelled"
+"""The reason of its planned occurrences that end; jobs over old events know it by this text."""
+
 ALREADY_LIVE = "the series has another occurrence that is live"
 
 

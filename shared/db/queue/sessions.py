@@ -110,8 +110,7 @@ def active(
     conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: str | None, *, private_to: str | None = None
 ) -> int | None:
     """The row of the key's active session, or None if there never was one."""
-    key = {"agent": agent, "chat": chat_id, "thread": thread_id, "private_to": private_to}
-    found: int | None = scalar(conn, ACTIVE, key)
+    found: int | None = scalar(conn, ACTIVE, (agent, chat_id, thread_id, private_to))  # by name: twice the time
     return found
 
 

@@ -8,7 +8,8 @@ from shared.core.errors import ConfigInvalid, NotFound, WrongState
 from shared.db.access import members, user_dms, user_roles, users
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats
-from tests.support import NOW, answer, column, dump, make_agent, make_chat, plan, race, row
+from tests.forks import race
+from tests.support import NOW, answer, column, dump, make_agent, make_chat, plan, row
 
 
 def person(conn, sender_id="5", channel="telegram", name="Ana"):

@@ -9,7 +9,8 @@ from shared.db.access import approvals, held_events, users
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import accounts, chats
 from tests.approval_requests import LATE, POLICY, ask_chat, ask_sender, event, person, shown
-from tests.support import NOW, column, dump, make_agent, make_chat, make_session, race, row, wire
+from tests.forks import race
+from tests.support import NOW, column, dump, make_agent, make_chat, make_session, row, wire
 
 OWNER = "1"
 HOUR = 60 * 60 * 1000

@@ -1,8 +1,6 @@
 import contextlib
 import json
 import random
-import subprocess
-import sys
 
 import apsw
 import pytest
@@ -15,6 +13,7 @@ from shared.db.roster import agents, teams
 from shared.db.roster.teams import Team
 from shared.queue import mailbox, rooms, turns
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
+from tests.forks import outcomes
 from tests.support import LEASE, NOW, column, dump, make_agent, plan, put, row
 
 POLICY = RetryPolicy(max_attempts=5, base_ms=5000, cap_ms=300_000, jitter=0.0)
@@ -510,32 +509,20 @@ def test_only_agents_have_a_mailbox(conn):
         consume(conn, "ghost")
 
 
-CONSUMER = """
-import sys, time
-from pathlib import Path
-from shared.queue import mailbox
-from shared.db.engine.connection import open_connection, transaction
-
-conn = open_connection(Path(sys.argv[1]))
-empty = 0
-while empty < 3:
-    with transaction(conn):
-        taken = mailbox.mailbox.consume(conn, "bob", now_ms=1_800_000_000_000, limit=3)
-    for letter in taken:
-        print(letter.message.id, flush=True)
-    empty = 0 if taken else empty + 1
-"""
+def _consume_all(connection):
+    taken, empty = [], 0
+    while empty < 3:
+        with transaction(connection):
+            letters = mailbox.mailbox.consume(connection, "bob", now_ms=NOW, limit=3)
+        taken += [letter.message.id for letter in letters]
+        empty = 0 if letters else empty + 1
+    return taken
 
 
 def test_two_simultaneous_consumers_never_get_the_same_message(conn, db):
     sent = [send(conn, "alice", "bob", str(number)) for number in range(120)]
-    consumers = [
-        subprocess.Popen([sys.executable, "-c", CONSUMER, str(db)], stdout=subprocess.PIPE, text=True) for _ in range(3)
-    ]
-    outputs = [consumer.communicate(timeout=180)[0] for consumer in consumers]
-    got = [int(line) for output in outputs for line in output.split()]
-    assert sorted(got) == sent
-    assert [consumer.returncode for consumer in consumers] == [0, 0, 0]
+    got = outcomes(db, _consume_all, [()] * 3)
+    assert sorted(id_ for each in got for id_ in each) == sent
 
 
 # -- urgent, pruned, fast

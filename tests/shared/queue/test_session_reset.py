@@ -1,16 +1,16 @@
 """A fresh start: what is closed, what goes on, what is given once more, and what becomes of everything that waits."""
 
 import json
-import multiprocessing
 
 import pytest
 
 from shared.core.errors import NotFound, WrongState
-from shared.db.engine.connection import open_connection, rows, transaction
+from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, messages, ready_sessions, replays, sessions
 from shared.db.queue.messages import NewMessage
 from shared.queue import mailbox, replies, session_reset, turns
 from shared.queue.turns import TurnReply
+from tests.forks import outcomes
 from tests.support import NOW, column, draw, make_agent, make_chat, make_session, plan, put, row, take, texts
 
 HOUR = 3_600_000
@@ -189,30 +189,20 @@ def test_context_of_an_active_session_is_never_forgotten(conn, session):
     assert forget(conn) == 0
 
 
-def _reset_at_once(path, start, answers):
-    connection = open_connection(path)
-    start.wait()
+def _reset_at_once(connection):
     try:
         with transaction(connection):
             session_reset.reset(connection, 1, now_ms=NOW)
-        answers.put("reset")
     except WrongState:
-        answers.put("closed already")
-    connection.close()
+        return "closed already"
+    return "reset"
 
 
 def test_of_many_resets_at_once_one_counts(conn, db, session):
     """Two admins who clear at once don't close each other's fresh session."""
     assert session == 1
-    context = multiprocessing.get_context("spawn")
-    start, answers = context.Barrier(6), context.Queue()
-    each = [context.Process(target=_reset_at_once, args=(db, start, answers)) for _ in range(6)]
-    for process in each:
-        process.start()
-    for process in each:
-        process.join(180)
 
-    assert sorted(answers.get(timeout=60) for _ in each) == ["closed already"] * 5 + ["reset"]
+    assert sorted(outcomes(db, _reset_at_once, [()] * 6)) == ["closed already"] * 5 + ["reset"]
     assert column(conn, "SELECT status FROM sessions ORDER BY id") == ["closed", "active"]
 
 

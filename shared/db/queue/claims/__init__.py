@@ -1,0 +1,52 @@
+"""Claims: a turn's hold on a batch of one session's messages.
+
+A claim is a token on the rows, with a lease. A turn that lost its lease changes nothing, because every statement names
+the token. Writers are serialised (``connection.transaction``), so what a claim reads is still true when it writes.
+"""
+
+from shared.db.queue.claims.batch import CLAIMED, DUE, URGENT, has_urgent_message, is_due, would_gain
+from shared.db.queue.claims.claiming import ABOUT_BATCH, CONTEXT, claim, join, next_to_tell, renew
+from shared.db.queue.claims.endings import (
+    OLDEST_CONTEXT,
+    complete,
+    fail,
+    has_older_context,
+    pass_over,
+    release,
+    set_aside,
+)
+from shared.db.queue.claims.holders import FILES, READABLE, RUNNING, files, holding, is_held, of_turn, readable, running
+from shared.db.queue.claims.rows import Claim, MessageVerdict
+
+__all__ = [
+    "ABOUT_BATCH",
+    "CLAIMED",
+    "CONTEXT",
+    "DUE",
+    "FILES",
+    "OLDEST_CONTEXT",
+    "READABLE",
+    "RUNNING",
+    "URGENT",
+    "Claim",
+    "MessageVerdict",
+    "claim",
+    "complete",
+    "fail",
+    "files",
+    "has_older_context",
+    "has_urgent_message",
+    "holding",
+    "is_due",
+    "is_held",
+    "join",
+    "next_to_tell",
+    "of_turn",
+    "pass_over",
+    "readable",
+    "release",
+    "renew",
+    "running",
+    "set_aside",
+    "would_gain",
+]

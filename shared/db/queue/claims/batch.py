@@ -1,0 +1,142 @@
+"""Which of a session's messages share a turn."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+from shared.core.backoff import has_slept
+from shared.core.content import private_to
+from shared.core.errors import RowInvalid
+from shared.db.engine.connection import rows
+from shared.db.queue.claims.rows import Claim
+from shared.db.queue.message_row import COLUMNS, Message, message_of
+
+_CANDIDATE = f"id, process_after, status, urgency = 'urgent', {COLUMNS}"
+
+# A message that is planned for later is left out; one that waits for a retry is not.
+DUE = f"""
+    SELECT {_CANDIDATE}
+      FROM messages
+     WHERE agent = :agent AND session_id = :session AND trigger = 1 AND (status = 'pending' OR status = 'processing')
+       AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL OR status = 'processing')
+       AND NOT EXISTS (SELECT 1 FROM agent_pauses p WHERE p.agent = :agent AND p.state = 'paused')
+     ORDER BY status DESC, id
+     LIMIT :limit
+"""
+
+URGENT = f"""
+    SELECT {_CANDIDATE}
+      FROM messages
+     WHERE session_id = :session AND urgency = 'urgent' AND status = 'pending' AND trigger = 1
+       AND (process_after IS NULL OR process_after <= :now)
+     ORDER BY id
+     LIMIT :limit
+"""
+
+CLAIMED = f"""
+    SELECT {_CANDIDATE}
+      FROM messages
+     WHERE id IN (SELECT value FROM json_each(:ids)) AND trigger = 1
+     ORDER BY id
+"""
+
+
+class _Candidate(NamedTuple):
+    """A message that may join the batch: what decides that, and its row, which is parsed only if it does."""
+
+    id: int
+    process_after: int | None
+    status: str
+    is_urgent: bool
+    row: Sequence[Any]
+
+    def is_later(self, now_ms: int) -> bool:
+        return self.process_after is not None and self.process_after > now_ms
+
+    def message(self, now_ms: int) -> Message:
+        """The message. Its waits in a row begin anew where nothing was tried for hours after the last one."""
+        found = message_of(self.row)
+        return found._replace(waits_since=None) if has_slept(self.process_after, now_ms=now_ms) else found
+
+
+def _candidates(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any]) -> list[_Candidate]:
+    found = rows(conn, sql, parameters)
+    return [_Candidate(row[0], row[1], row[2], bool(row[3]), row[4:]) for row in found]
+
+
+def due_batch(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int, limit: int) -> list[Message]:
+    """The batch's triggers: oldest first, up to the first one that can't share a turn with them.
+
+    Urgent messages come before older ones. Nothing while a turn has the session or its oldest message waits for a
+    retry.
+    """
+    key = {"agent": agent, "session": session_id, "now": now_ms, "limit": limit}
+    due = _candidates(conn, DUE, key)
+    if not due or due[0].status == "processing" or due[0].is_later(now_ms):
+        return []
+    urgent = _candidates(conn, URGENT, key)
+    if urgent:
+        first = {each.id for each in urgent}
+        due = [*urgent, *(each for each in due if each.id not in first)][:limit]
+    return _batch(due, now_ms)
+
+
+def _audience(message: Message) -> tuple[int | None, str | None, str | None, str | None]:
+    """Who sees the answer, and what was said before. Since migration 7 a person's private messages have a session of
+    their own."""
+    return message.chat_id, message.thread_id, private_to(message.content), message.spoken
+
+
+def _batch(candidates: Iterable[_Candidate], now_ms: int) -> list[Message]:
+    """The messages, from the first on, that can share a turn.
+
+    Raises:
+        RowInvalid: the first can't be read.
+    """
+    batch: list[Message] = []
+    shared = None
+    for each in candidates:
+        if each.is_later(now_ms):
+            break  # it waits for a retry, and later messages wait behind it
+        try:
+            message = each.message(now_ms)
+        except RowInvalid:
+            if batch:
+                break  # those before it go first
+            raise
+        has_failed = message.retry_count and message.spoken is None  # what was said was about all of its batch
+        goes_alone = has_failed or message.content.get("own_answer")  # or its content requires it
+        audience = _audience(message)
+        if batch and (goes_alone or audience != shared):
+            break  # one answer can't serve both
+        batch.append(message)
+        shared = audience
+        if goes_alone:
+            break
+    return batch
+
+
+def is_due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int) -> bool:
+    """Whether a turn could claim something in the session now."""
+    return bool(due_batch(conn, agent, session_id, now_ms=now_ms, limit=1))
+
+
+def has_urgent_message(conn: apsw.Connection, claim: Claim) -> bool:
+    """Whether the turn has an urgent message."""
+    return any(each.is_urgent for each in _candidates(conn, CLAIMED, {"ids": claim.ids}))
+
+
+def would_gain(conn: apsw.Connection, claim: Claim, *, now_ms: int, limit: int) -> bool:
+    """Whether the turn, released and claimed again, would have an urgent message that it does not have now.
+
+    Urgent messages go first, oldest first, so each new claim adds to them until the batch is full.
+    """
+    pending = _candidates(conn, URGENT, {"session": claim.session_id, "now": now_ms, "limit": limit})
+    if not pending:
+        return False
+    claimed = _candidates(conn, CLAIMED, {"ids": claim.ids})
+    urgent = sorted([*pending, *(each for each in claimed if each.is_urgent)], key=lambda each: each.id)
+    others = [each for each in claimed if not each.is_urgent]
+    batch = {message.id for message in _batch([*urgent, *others][:limit], now_ms)}
+    return any(each.id in batch for each in pending)

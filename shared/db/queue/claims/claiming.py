@@ -1,0 +1,122 @@
+"""Claims a batch, keeps it, and adds to it what comes in about its messages."""
+
+import json
+
+import apsw
+
+from shared.core.content import private_to
+from shared.db.engine.connection import rows
+from shared.db.queue import events, schedule_runs
+from shared.db.queue.claims.batch import due_batch
+from shared.db.queue.claims.rows import Claim, check_all
+from shared.db.queue.message_row import COLUMNS, Message, message_of
+
+CONTEXT = f"""
+    SELECT {COLUMNS}
+      FROM messages
+     WHERE session_id = :session AND status = 'pending' AND trigger = 0
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+
+# The rows are read before: RETURNING them takes three times as long as the update.
+_CLAIM = """
+    UPDATE messages
+       SET status = 'processing', claimed_by = :token, lease = :lease, updated_at = :now
+     WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'pending'
+"""
+
+
+def claim(
+    conn: apsw.Connection, agent: str, session_id: int, *, token: str, now_ms: int, lease_ms: int, limit: int
+) -> Claim | None:
+    """Claim the session's due messages, oldest first, then its newest context, up to *limit*; None: nothing is due.
+
+    Raises:
+        RowInvalid: one of these messages can't be read.
+        ClaimLost: outside a write transaction, another process claimed some of them meanwhile.
+    """
+    batch = due_batch(conn, agent, session_id, now_ms=now_ms, limit=limit)
+    if not batch:
+        return None
+    first = min(batch)
+    if len(batch) < limit:
+        context = rows(conn, CONTEXT, {"session": session_id, "limit": limit - len(batch)})
+        allowed = (None, private_to(batch[0].content))
+        batch += [each for each in map(message_of, context) if private_to(each.content) in allowed]
+    claim = Claim(token, session_id, agent, tuple(sorted(batch)))
+    conn.execute(_CLAIM, {"ids": claim.ids, "token": token, "lease": now_ms + lease_ms, "now": now_ms})
+    check_all(claim, conn.changes())
+    for each in claim.batch:
+        if each.scheduled_at is not None and each.series_id is not None:
+            schedule_runs.begin(conn, each.series_id, each.message_id, due_ms=each.scheduled_at, now_ms=now_ms)
+    events.append(
+        conn,
+        "chain_step_start",
+        now_ms=now_ms,
+        message_id=first.message_id,
+        agent=agent,
+        channel=first.channel,
+        session_id=session_id,
+        data={"batch": [message.message_id for message in claim.batch], "attempt": first.retry_count + 1},
+    )
+    return claim
+
+
+def renew(conn: apsw.Connection, claim: Claim, *, lease_until: int) -> None:
+    """Extend the lease of a turn that still runs.
+
+    Raises:
+        ClaimLost: the turn no longer holds the rows.
+    """
+    conn.execute(
+        """
+        UPDATE messages
+           SET lease = :lease
+         WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'processing' AND claimed_by = :token
+        """,
+        {"lease": lease_until, "ids": claim.ids, "token": claim.token},
+    )
+    check_all(claim, conn.changes())
+
+
+# -- what comes in about the batch while its turn runs
+
+ABOUT_BATCH = """
+    SELECT id, files <> '[]'
+      FROM messages
+     WHERE session_id = :session AND status = 'pending' AND trigger = 0 AND id > :after
+       AND CASE WHEN json_valid(content)
+                THEN content ->> '$.about.as' IN ('edits', 'deletes')
+                     AND content ->> '$.about.message_id' IN (SELECT value FROM json_each(:batch))
+           END
+     ORDER BY id
+     LIMIT 1
+"""
+
+_JOIN = f"""
+    UPDATE messages
+       SET status = 'processing', claimed_by = :token, updated_at = :now,
+           lease = (SELECT lease FROM messages WHERE id = :first)
+     WHERE id = :id AND status = 'pending' AND trigger = 0 AND files = '[]'
+       AND EXISTS (SELECT 1 FROM messages WHERE id = :first AND status = 'processing' AND claimed_by = :token)
+    RETURNING {COLUMNS}
+"""
+
+
+def next_to_tell(conn: apsw.Connection, claim: Claim) -> int | None:
+    """The row of the oldest edit or deletion of the batch's messages that came since; None: there is none.
+
+    One with files can't be told, and later ones wait behind it, so that the agent reads them in their order.
+    """
+    batch = json.dumps([message.message_id for message in claim.batch])
+    key = {"session": claim.session_id, "after": claim.held[-1].id, "batch": batch}
+    found = rows(conn, ABOUT_BATCH, key)
+    return None if not found or found[0][1] else int(found[0][0])
+
+
+def join(conn: apsw.Connection, claim: Claim, row_id: int, *, now_ms: int) -> Message | None:
+    """The turn holds this context too; the row as it is now. None: the row waits no more, or the turn lost its own."""
+    key = {"id": row_id, "first": claim.batch[0].id, "token": claim.token, "now": now_ms}
+    found = rows(conn, _JOIN, key)
+    return message_of(found[0]) if found else None

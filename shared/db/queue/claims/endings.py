@@ -1,0 +1,163 @@
+"""How a claim ends: its messages are completed, retried, dead, or given back."""
+
+from collections.abc import Mapping
+
+import apsw
+
+from shared.core.errors import ClaimLost
+from shared.db.engine.connection import scalar
+from shared.db.queue import events
+from shared.db.queue.claims.rows import Claim, MessageVerdict, check_all, json_ids
+from shared.db.queue.events import EventData
+from shared.db.queue.message_row import Message
+
+_COMPLETE = """
+    UPDATE messages
+       SET status = 'completed', claimed_by = NULL, lease = NULL, last_error = NULL, failure = NULL, updated_at = :now
+     WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'processing' AND claimed_by = :token
+"""
+
+# Context too old for this batch is older than everything that the agent has seen by now: no later turn needs it.
+_LEAVE_BEHIND = """
+    UPDATE messages
+       SET status = 'completed', updated_at = :now
+     WHERE id IN (SELECT id
+                    FROM messages
+                   WHERE session_id = :session AND status = 'pending' AND trigger = 0 AND id < :before
+                   ORDER BY id DESC
+                   LIMIT :limit)
+"""
+
+OLDEST_CONTEXT = """
+    SELECT id
+      FROM messages
+     WHERE session_id = :session AND status = 'pending' AND trigger = 0
+     ORDER BY id
+     LIMIT 1
+"""
+
+_PASSED_AT_ONCE = 500  # rows; 40 000 would hold the write lock for most of a second
+
+
+def complete(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
+    """The turn succeeded: complete its batch, and up to 500 rows of older context; ``pass_over`` completes the rest.
+
+    Raises:
+        ClaimLost: the turn no longer holds the rows; the caller's transaction must roll back.
+    """
+    conn.execute(_COMPLETE, {"ids": json_ids((*claim.batch, *claim.told)), "token": claim.token, "now": now_ms})
+    changed = conn.changes()
+    if claim.untold:
+        conn.execute(_RELEASE, {"ids": json_ids(claim.untold), "token": claim.token, "now": now_ms})
+        changed += conn.changes()
+    check_all(claim, changed)
+    pass_over(conn, claim, now_ms=now_ms)
+
+
+def pass_over(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
+    """Complete up to 500 rows of context that were too old for the turn's batch, newest first."""
+    values = {"session": claim.session_id, "before": claim.batch[-1].id, "now": now_ms, "limit": _PASSED_AT_ONCE}
+    conn.execute(_LEAVE_BEHIND, values)
+
+
+def has_older_context(conn: apsw.Connection, claim: Claim) -> bool:
+    """Whether context older than the turn's batch is still pending."""
+    oldest = scalar(conn, OLDEST_CONTEXT, {"session": claim.session_id})
+    return oldest is not None and oldest < claim.batch[-1].id
+
+
+_FAIL = """
+    UPDATE messages
+       SET status = :status, retry_count = :retry_count, process_after = :process_after, last_error = :reason,
+           failure = :failure, waits_since = :waits_since, claimed_by = NULL, lease = NULL, updated_at = :now
+     WHERE id = :id AND status = 'processing' AND claimed_by = :token
+"""
+
+# The failure of an earlier attempt stays: a message that has ended processes is still a suspect.
+_RELEASE = """
+    UPDATE messages
+       SET status = 'pending', claimed_by = NULL, lease = NULL, updated_at = :now
+     WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'processing' AND claimed_by = :token
+"""
+
+
+def fail(conn: apsw.Connection, claim: Claim, verdicts: Mapping[int, MessageVerdict], *, now_ms: int) -> None:
+    """The turn failed: each message of ``claim.asked`` by its verdict; the context waits for the next turn.
+
+    Args:
+        verdicts: by the message's row.
+
+    Raises:
+        ClaimLost: the turn no longer holds the rows.
+    """
+    changed = 0
+    for message in claim.asked:
+        verdict = verdicts[message.id]
+        outcome: EventData = {
+            "reason": verdict.reason,
+            "retry_count": verdict.retry_count,
+            "process_after": verdict.process_after,
+        }
+        status = "dead" if verdict.dead else "pending"
+        key = {"id": message.id, "token": claim.token, "now": now_ms}
+        state = {"status": status, "failure": verdict.failure, "waits_since": verdict.waits_since}
+        conn.execute(_FAIL, {**outcome, **key, **state})
+        changed += conn.changes()
+        _record(conn, "message_dead" if verdict.dead else "message_retry", message, outcome, now_ms=now_ms)
+    if len(claim.asked) < len(claim.held):
+        context = json_ids(message for message in claim.held if not message.trigger)
+        conn.execute(_RELEASE, {"ids": context, "token": claim.token, "now": now_ms})
+        changed += conn.changes()
+    check_all(claim, changed)
+
+
+def release(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
+    """Give the messages back as the claim found them: no attempt is counted, and an earlier failure stays.
+
+    Raises:
+        ClaimLost: the turn no longer holds the rows.
+    """
+    conn.execute(_RELEASE, {"ids": claim.ids, "token": claim.token, "now": now_ms})
+    check_all(claim, conn.changes())
+    for message in claim.asked:
+        _record(conn, "message_released", message, now_ms=now_ms)
+
+
+_SET_ASIDE = """
+    UPDATE messages
+       SET status = :status, retry_count = :retry_count, process_after = :process_after, last_error = :reason,
+           failure = :failure, updated_at = :now
+     WHERE id = :id AND status = 'pending'
+"""
+
+
+def set_aside(conn: apsw.Connection, message: Message, verdict: MessageVerdict, *, now_ms: int) -> None:
+    """As ``fail``, for a message that no turn can take.
+
+    Raises:
+        ClaimLost: it is no longer pending.
+    """
+    outcome: EventData = {
+        "reason": verdict.reason,
+        "retry_count": verdict.retry_count,
+        "process_after": verdict.process_after,
+    }
+    status = "dead" if verdict.dead else "pending"
+    key = {"id": message.id, "now": now_ms, "status": status, "failure": verdict.failure}
+    conn.execute(_SET_ASIDE, {**outcome, **key})
+    if conn.changes() != 1:
+        raise ClaimLost(f"message {message.message_id} is no longer pending")
+    _record(conn, "message_dead" if verdict.dead else "message_retry", message, outcome, now_ms=now_ms)
+
+
+def _record(conn: apsw.Connection, type_: str, message: Message, data: EventData | None = None, *, now_ms: int) -> None:
+    events.append(
+        conn,
+        type_,
+        now_ms=now_ms,
+        message_id=message.message_id,
+        agent=message.agent,
+        channel=message.channel,
+        session_id=message.session_id,
+        data=data,
+    )

@@ -1,0 +1,64 @@
+"""Messages: what came in, and what people and programs do to it. ``claims`` has what turns do to it.
+
+::
+
+                 paused ── resume (series) ──┐
+                   ^                         │
+                   └── pause (series) ──┐    v
+    enqueue ────────────────────────> pending ── cancel ──> cancelled
+                                        │  ^                    ^
+                                  claim │  │ retry, release     │
+                                        v  │                    │
+                                     processing ── cancel: the turn loses its claim
+                                        │  └── fail ──> dead ── retry by hand ──> pending
+                                        └── settle ──> completed
+
+Each change is one UPDATE that names the expected state. Storing a message writes its row and nothing else; ``announce``
+writes the events of arrival, many at once.
+"""
+
+from shared.db.queue.messages.by_hand import (
+    RETRY_MANY,
+    MessageRef,
+    cancel,
+    cancel_running,
+    delete,
+    replace,
+    retry,
+    retry_many,
+)
+from shared.db.queue.messages.looking import PLANNED, counts, find, id_of, planned_by_agent
+from shared.db.queue.messages.pruning import prune
+from shared.db.queue.messages.storing import (
+    HAS_EVENT,
+    NewMessage,
+    announce,
+    enqueue,
+    enqueue_many,
+    has_event,
+    is_unannounced,
+)
+
+__all__ = [
+    "HAS_EVENT",
+    "PLANNED",
+    "RETRY_MANY",
+    "MessageRef",
+    "NewMessage",
+    "announce",
+    "cancel",
+    "cancel_running",
+    "counts",
+    "delete",
+    "enqueue",
+    "enqueue_many",
+    "find",
+    "has_event",
+    "id_of",
+    "is_unannounced",
+    "planned_by_agent",
+    "prune",
+    "replace",
+    "retry",
+    "retry_many",
+]

@@ -1,0 +1,56 @@
+"""Finds messages by their ids, and counts them."""
+
+import apsw
+
+from shared.db.engine.connection import rows, scalar
+
+
+def find(conn: apsw.Connection, message_id: str) -> int | None:
+    """The row of the message with this visible id, or None."""
+    found: int | None = scalar(conn, "SELECT id FROM messages WHERE message_id = :id", {"id": message_id})
+    return found
+
+
+def id_of(conn: apsw.Connection, row_id: int) -> str:
+    """The visible id of the message in this row, which exists."""
+    message_id: str = scalar(conn, "SELECT message_id FROM messages WHERE id = :id", {"id": row_id})
+    return message_id
+
+
+# What is planned for later; a message that waits for a retry is not. By the index of the delayed messages.
+PLANNED = """
+    SELECT agent, count(*)
+      FROM messages INDEXED BY messages_delayed
+     WHERE process_after > :now AND status = 'pending' AND trigger = 1 AND failure IS NULL
+     GROUP BY agent
+"""
+
+
+def planned_by_agent(conn: apsw.Connection, *, now_ms: int) -> dict[str, int]:
+    """How many messages of each agent are planned for later: they have not come in yet."""
+    return dict(rows(conn, PLANNED, {"now": now_ms}))
+
+
+def counts(conn: apsw.Connection) -> dict[str, int]:
+    """How many messages are pending (planned ones too), processing, dead, and have ever been completed.
+
+    Partial indexes answer, so history costs nothing. Ids have gaps only where an operator deleted a dead message.
+    """
+    open_, context, pending, processing, dead, resting, newest = rows(
+        conn,
+        """
+        SELECT (SELECT count(*) FROM messages WHERE trigger = 1 AND (status = 'pending' OR status = 'processing')),
+               (SELECT count(*) FROM messages WHERE trigger = 0 AND (status = 'pending' OR status = 'processing')),
+               (SELECT count(*) FROM messages WHERE status = 'pending' AND trigger = 1),
+               (SELECT count(*) FROM messages WHERE status = 'processing' AND trigger = 1),
+               (SELECT count(*) FROM messages WHERE status = 'dead'),
+               (SELECT count(*) FROM messages WHERE status = 'paused' OR status = 'cancelled'),
+               (SELECT ifnull(max(id), 0) FROM messages)
+        """,
+    )[0]
+    return {
+        "pending": pending,
+        "processing": processing,
+        "dead": dead,
+        "completed": newest - open_ - context - dead - resting,
+    }

@@ -1,0 +1,58 @@
+"""Responses: what goes out to people, and its delivery.
+
+::
+
+    paused <──> pending ──claim──> delivering ──ack──> acked
+    (series)       ^                   │
+                   └─retry, rescue, ───┴──> dead ──delete──> deleted
+                     release
+
+Responses to one chat go out in order: only the head of a chat is ever claimed. A head that waits for a retry holds back
+its own chat and no other.
+"""
+
+from shared.db.queue.responses.claiming import claim, delivering, readable
+from shared.db.queue.responses.due import HEADS, heads, next_due, trial, waiting_since
+from shared.db.queue.responses.progress import (
+    ack,
+    fail,
+    files_left_out,
+    part_cut,
+    part_sent,
+    release,
+    sent_count,
+    set_aside,
+    unsent_since,
+)
+from shared.db.queue.responses.rows import FailureCode, NewResponse, Response, ResponseVerdict
+from shared.db.queue.responses.storing import enqueue, enqueue_many, open_count, prune, sent_as, was_answered
+
+__all__ = [
+    "HEADS",
+    "FailureCode",
+    "NewResponse",
+    "Response",
+    "ResponseVerdict",
+    "ack",
+    "claim",
+    "delivering",
+    "enqueue",
+    "enqueue_many",
+    "fail",
+    "files_left_out",
+    "heads",
+    "next_due",
+    "open_count",
+    "part_cut",
+    "part_sent",
+    "prune",
+    "readable",
+    "release",
+    "sent_as",
+    "sent_count",
+    "set_aside",
+    "trial",
+    "unsent_since",
+    "waiting_since",
+    "was_answered",
+]

@@ -1,0 +1,116 @@
+"""Stores responses, counts and prunes them."""
+
+import json
+from collections.abc import Sequence
+
+import apsw
+
+from shared.db.engine.connection import insert_into, rows, scalar
+from shared.db.queue import events
+from shared.db.queue.events import NewEvent
+from shared.db.queue.responses.rows import NewResponse, Response
+
+_INSERT = insert_into("responses", ("created_at", *NewResponse._fields))
+
+# Nearly every response has the defaults of what follows ``content``; binding those takes time and gains nothing.
+_PLAIN = NewResponse._fields.index("content") + 1
+_INSERT_PLAIN = insert_into("responses", ("created_at", *NewResponse._fields[:_PLAIN]))
+_DEFAULTS = NewResponse("", "", "", "")[_PLAIN:]
+
+
+def enqueue(conn: apsw.Connection, new: NewResponse, *, now_ms: int) -> int:
+    """Store the response; its id."""
+    (row_id,) = enqueue_many(conn, [new], now_ms=now_ms)
+    return row_id
+
+
+def enqueue_many(conn: apsw.Connection, news: Sequence[NewResponse], *, now_ms: int) -> Sequence[int]:
+    """Store the responses, in order; returns their ids, which are consecutive because writers are serialised.
+
+    Each is a millisecond younger than the one before: TinyAGI's office has only the instants to put them in order.
+    """
+    if not news:
+        return ()
+    if all(new[_PLAIN:] == _DEFAULTS for new in news):
+        conn.executemany(_INSERT_PLAIN, [(at_ms, *new[:_PLAIN]) for at_ms, new in enumerate(news, now_ms)])
+    else:
+        conn.executemany(_INSERT, [(at_ms, *new) for at_ms, new in enumerate(news, now_ms)])
+    newest = conn.last_insert_rowid()
+    ids_ = range(newest - len(news) + 1, newest + 1)
+    events.append_many(
+        conn,
+        [
+            NewEvent("response_ready", now_ms + place, new.message_id, id_, new.agent, new.channel, new.session_id)
+            for place, (id_, new) in enumerate(zip(ids_, news, strict=True))
+        ],
+    )
+    return ids_
+
+
+def was_answered(conn: apsw.Connection, response: Response) -> bool:
+    """Whether a response to the same platform event has gone out already, of this agent or another."""
+    found = scalar(
+        conn,
+        """
+        SELECT EXISTS (SELECT 1
+                         FROM responses r
+                        WHERE r.in_reply_to = :message AND r.parts <> '[]' AND r.content ->> '$.reaction' IS NULL)
+            OR EXISTS (SELECT 1
+                         FROM messages mine
+                         JOIN messages m ON m.channel = mine.channel AND m.event_key = mine.event_key
+                         JOIN responses r ON r.in_reply_to = m.id
+                        WHERE mine.id = :message AND r.parts <> '[]' AND r.content ->> '$.reaction' IS NULL)
+        """,
+        {"message": response.in_reply_to},
+    )
+    return bool(found)
+
+
+def sent_as(conn: apsw.Connection, response_id: int, *, chat_id: int) -> str | None:
+    """The platform's id of the last part of a response to that chat, or None if it is not known (any more)."""
+    found: str | None = scalar(
+        conn,
+        "SELECT parts ->> '$[#-1]' FROM responses WHERE id = :id AND chat_id = :chat",
+        {"id": response_id, "chat": chat_id},
+    )
+    return found
+
+
+_OPEN_COUNT = """
+    SELECT (SELECT count(*) FROM responses WHERE status = 'pending' OR status = 'delivering')
+         - (SELECT count(*)
+              FROM responses INDEXED BY responses_delayed
+             WHERE deliver_after > :now AND status = 'pending' AND failure IS NULL)
+"""
+
+
+def open_count(conn: apsw.Connection, *, now_ms: int) -> int:
+    """How many responses are pending or being delivered; not those that are planned for later."""
+    count: int = scalar(conn, _OPEN_COUNT, {"now": now_ms})
+    return count
+
+
+def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: int) -> tuple[int, int]:
+    """As ``messages.prune``: walk by id, delete responses acked before *older_than_ms*, keep the newest row.
+
+    The card of a pending approval stays: the decision edits it.
+    """
+    found = rows(
+        conn,
+        """
+        SELECT id, created_at < :cutoff,
+               status = 'acked' AND recurrence IS NULL AND acked_at < :cutoff
+               AND id NOT IN (SELECT card FROM approvals WHERE status = 'pending' AND card IS NOT NULL)
+          FROM responses
+         WHERE id > :after AND id < (SELECT max(id) FROM responses)
+         ORDER BY id
+         LIMIT :limit
+        """,
+        {"after": after_id, "cutoff": older_than_ms, "limit": limit},
+    )
+    doomed = [id_ for id_, _, is_over in found if is_over]
+    conn.execute("DELETE FROM responses WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(doomed)})
+    if len(found) < limit or not any(is_old for _, is_old, _ in found):
+        return len(doomed), 0
+    last, *_ = found[-1]
+    return len(doomed), last
