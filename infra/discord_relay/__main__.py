@@ -7,44 +7,20 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import aiohttp
-from pydantic import Field
-from pydantic_settings import SettingsConfigDict
 
 from infra.discord_relay.gateway import CONTENT, INTENTS, GatewayClient, RelayOptions
 from infra.discord_relay.outbox import Outbox
+from infra.discord_relay.settings import RelaySettings
 from infra.discord_relay.state import StateFile
 from shared.channels.discord.channel import DiscordSettings
 from shared.core import accounts, logs
 from shared.core.errors import ConfigInvalid
-from shared.core.settings import FromEnvironment
 
 FIRST_ACCOUNT = "discord"
 
 log = logs.get()
-
-
-class RelaySettings(FromEnvironment):
-    """Read from the environment: ``DISCORD_RELAY_`` and the field's name in capitals.
-
-    Attributes:
-        target: the address of ``ingest`` for this account; None: port 9001 of this machine.
-        state: the file that keeps the place in the stream of events over restarts.
-        content: ask for the content of all messages, which Discord has to allow.
-    """
-
-    model_config = SettingsConfigDict(env_prefix="DISCORD_RELAY_", frozen=True, extra="ignore")
-
-    target: str | None = Field(default=None, pattern=r"^https?://[^/?#]+(/[^?#]*)?$")
-    state: Path = Path("data/discord_relay.json")
-    content: bool = False
-
-    @classmethod
-    def of(cls, account: str) -> Self:
-        """The settings of *account*; those of a further one begin with its name."""
-        return cls.load(f"{accounts.prefix_of(account)}RELAY_", {})
 
 
 @dataclass(frozen=True, slots=True)

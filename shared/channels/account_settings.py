@@ -5,12 +5,25 @@ with both words of its name (``TELEGRAM_SALES_BOT_TOKEN``). What a platform has 
 API, a further account takes from the first. A variable overrules the file.
 """
 
+import contextlib
 import os
 from typing import ClassVar, Self
 
 from shared.channels import account_secrets
 from shared.core import accounts
+from shared.core.errors import ConfigInvalid
 from shared.core.settings import FromEnvironment
+
+
+def stated(account: str, setting: str | None) -> str | None:
+    """The value of a setting of the account that is no secret, such as ``BOT_USERNAME``; None: it is not known here."""
+    if setting is None:
+        return None
+    if own := os.environ.get(f"{accounts.prefix_of(account)}{setting}"):
+        return own
+    with contextlib.suppress(ConfigInvalid):  # what sends through the account says so
+        return account_secrets.of(account).get(setting.lower()) or None
+    return None
 
 
 class AccountSettings(FromEnvironment):

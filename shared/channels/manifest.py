@@ -31,6 +31,7 @@ class Manifest:
         title: the platform as people write it.
         settings: in the order in which the steps come to them.
         steps: what to do, in order, each a sentence in the imperative; Markdown.
+        username_setting, bot_id_setting: the settings that say which bot it is; None: none does.
         connect: the command that ends the set-up; None: the steps are all.
     """
 
@@ -39,3 +40,5 @@ class Manifest:
     settings: tuple[ManifestSetting, ...]
     steps: tuple[str, ...]
     connect: str | None = None
+    username_setting: str | None = None
+    bot_id_setting: str | None = None

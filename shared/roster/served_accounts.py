@@ -52,7 +52,7 @@ class ServedAccounts:
         try:
             return account_secrets.read(self._tokens)
         except ConfigInvalid as error:
-            log.error("deliver.tokens_unreadable", reason=str(error))
+            log.error("channel.tokens_unreadable", reason=str(error))
             return self._names  # none of them counts as lost: the file is to be mended
 
     def _get(self, name: str) -> Channel | None:
@@ -60,7 +60,7 @@ class ServedAccounts:
             found = registry.get(name)
         except ConfigInvalid as error:
             if self._off.get(name) != str(error):
-                log.warning("deliver.channel_off", channel=name, reason=str(error))
+                log.warning("channel.off", channel=name, reason=str(error))
             self._off[name] = str(error)
             return None
         self._off.pop(name, None)

@@ -1,12 +1,12 @@
 """Applies the effects that routing, decisions and pairing decide on: the one place that writes because of an event."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apsw
 
-from shared.access import people, requests
+from shared.access import drops, people, requests
 from shared.access.requests import AskResult
 from shared.channels.base import Event
 from shared.core import content, logs
@@ -18,7 +18,7 @@ from shared.db.engine.connection import savepoint
 from shared.db.queue import messages, sessions
 from shared.db.roster import chats, sticky_threads
 from shared.db.roster.chats import Chat
-from shared.queue import cancellations, drops, notices, session_reset, stops
+from shared.queue import cancellations, notices, session_reset, stops
 from shared.queue.stops import Stopped
 from shared.roster import wirings
 from shared.routing import commands, rate_limits, recipients
@@ -81,6 +81,19 @@ class Routed(NamedTuple):
     def is_answered(self) -> bool:
         """Whether the sender gets an answer: from an agent, or from us."""
         return bool(self.stored or self.duplicates or self.said)
+
+
+def sum_of(outcomes: Sequence[Routed]) -> Routed:
+    """The outcomes of several events as one: its numbers are sums, its reason is the first."""
+    return Routed(
+        stored=sum(each.stored for each in outcomes),
+        duplicates=sum(each.duplicates for each in outcomes),
+        held=sum(each.held for each in outcomes),
+        dropped=next((each.dropped for each in outcomes if each.dropped), None),
+        said=any(each.said for each in outcomes),
+        gathered=sum(each.gathered for each in outcomes),
+        changed=sum(each.changed for each in outcomes),
+    )
 
 
 def apply(

@@ -37,6 +37,9 @@ class Authors(NamedTuple):
     forwarded: Sequence[Standing | None] = ()
 
 
+_NOBODY = Authors()
+
+
 def for_wiring(conn: apsw.Connection, channel: str, event: Event, chat: Chat, wired: Wiring) -> Event:
     """The event as the wiring's agent may read it."""
     return for_agent(event, read_authors(conn, channel, event, chat), chat, wired)
@@ -77,6 +80,8 @@ def read_authors(conn: apsw.Connection, channel: str, event: Event, chat: Chat |
     Args:
         chat: the event's chat, where it is known.
     """
+    if event.reply_to is None and event.forwarded is None:
+        return _NOBODY
     quoted = _quoted_ids(event)
     forwarded = _forwarded_ids(event)
     standings = {id_: people.standing(conn, channel, id_) for id_ in {*quoted, *forwarded}}

@@ -64,9 +64,9 @@ def route(conn: apsw.Connection, channel: str, event: Event, policy: AccessPolic
     event = with_thread(channel, event)
     wired_chat = wirings.find_chat(conn, channel, event.platform_id or "")
     if wired_chat is not None and wired_chat.wirings:
-        before = Routed()
-        if wired_chat.is_gathering and not event.pieces:  # what the sender wrote before comes first
-            before = _route_albums(conn, channel, event, policy, now_ms=now_ms)
+        if not wired_chat.is_gathering or event.pieces:
+            return _route_wired(conn, channel, event, wired_chat, policy, now_ms=now_ms)
+        before = _route_albums(conn, channel, event, policy, now_ms=now_ms)  # what the sender wrote before comes first
         return _route_wired(conn, channel, event, wired_chat, policy, now_ms=now_ms).after(before)
     chat = wired_chat.chat if wired_chat is not None else None
     effects = _decide_unwired(conn, channel, event, chat, policy)

@@ -107,6 +107,7 @@ class DiscordSettings(AccountSettings):
 MANIFEST = Manifest(
     platform="discord",
     title="Discord",
+    bot_id_setting="APPLICATION_ID",
     settings=(
         ManifestSetting("APPLICATION_ID", "The application's id, on its page General Information."),
         ManifestSetting("PUBLIC_KEY", "The application's public key, on the same page: 64 hexadecimal digits."),

@@ -84,6 +84,7 @@ class TelegramSettings(AccountSettings):
 MANIFEST = Manifest(
     platform="telegram",
     title="Telegram",
+    username_setting="BOT_USERNAME",
     settings=(
         ManifestSetting("BOT_TOKEN", "The token that BotFather gives with a new bot.", is_secret=True),
         ManifestSetting(

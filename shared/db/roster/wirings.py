@@ -54,11 +54,11 @@ _CHAT_COLUMNS = len(Chat._fields)
 
 def find_chat(conn: apsw.Connection, channel: str, platform_id: str) -> WiredChat | None:
     """The chat with this id of the platform, with its wirings, or None: there is no such chat."""
-    found = rows(conn, FIND_CHAT, {"channel": channel, "platform_id": platform_id})
+    found = rows(conn, FIND_CHAT, (channel, platform_id))
     if not found:
         return None
     chat = Chat.of(found[0][:_CHAT_COLUMNS])
-    wired = [Wiring(*row[_CHAT_COLUMNS + 1 :]) for row in found if row[_CHAT_COLUMNS + 1] is not None]
+    wired = [Wiring._make(row[_CHAT_COLUMNS + 1 :]) for row in found if row[_CHAT_COLUMNS + 1] is not None]
     return WiredChat(chat, sorted(wired, key=_rank), bool(found[0][_CHAT_COLUMNS]))
 
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from infra.discord_relay.__main__ import CONTENT, INTENTS, RelaySettings, main, plan
+from infra.discord_relay.__main__ import CONTENT, INTENTS, main, plan
 from shared.core.errors import ConfigInvalid
 
 ENVIRONMENT = {
@@ -30,19 +30,9 @@ def test_a_missing_setting_is_named_and_the_exit_code_says_that_a_restart_mends_
     assert name in capsys.readouterr().err
 
 
-def test_a_further_account_has_variables_of_its_own(monkeypatch):
-    monkeypatch.setenv("DISCORD_SALES_RELAY_TARGET", "http://127.0.0.1:9009/webhooks/discord.sales")
-    assert RelaySettings.of("discord.sales").target == "http://127.0.0.1:9009/webhooks/discord.sales"
-    assert RelaySettings.of("discord").target is None
+def test_a_further_account_has_a_bot_of_its_own():
     with pytest.raises(ConfigInvalid, match="DISCORD_SALES_BOT_TOKEN"):
         plan("discord.sales")
-
-
-@pytest.mark.parametrize("target", ["", "127.0.0.1:9001", "ftp://x/", "http://x/?a=b"])
-def test_an_invalid_target_is_refused(monkeypatch, target):
-    monkeypatch.setenv("DISCORD_RELAY_TARGET", target)
-    with pytest.raises(ConfigInvalid, match="DISCORD_RELAY_TARGET"):
-        RelaySettings.of("discord")
 
 
 def test_the_content_of_all_messages_is_asked_for_only_where_it_is_wanted(monkeypatch):

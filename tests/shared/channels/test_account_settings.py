@@ -5,6 +5,7 @@ import json
 import pytest
 
 from shared.channels import account_secrets, registry
+from shared.channels.account_settings import stated
 from shared.channels.telegram.channel import TelegramSettings
 from shared.core.errors import ConfigInvalid
 from shared.core.redaction import redact
@@ -69,3 +70,17 @@ def test_an_unreadable_file_of_tokens_is_named_without_its_content(tokens, text)
 
 def test_a_file_that_is_not_there_has_no_tokens(tokens):
     assert account_secrets.of("telegram.sales") == {}
+
+
+def test_which_bot_it_is_stands_in_a_variable_or_in_the_file(monkeypatch, tokens):
+    assert stated("telegram.sales", "BOT_USERNAME") is None
+    tokens.write_text(json.dumps({"telegram.sales": {"bot_username": "sales_bot"}}))
+    assert stated("telegram.sales", "BOT_USERNAME") == "sales_bot"
+    monkeypatch.setenv("TELEGRAM_SALES_BOT_USERNAME", "other_bot")
+    assert stated("telegram.sales", "BOT_USERNAME") == "other_bot"
+    assert stated("telegram.sales", None) is None
+
+
+def test_a_file_that_can_not_be_read_hides_only_the_name(tokens):
+    tokens.write_text("{")
+    assert stated("telegram.sales", "BOT_USERNAME") is None

@@ -1,8 +1,6 @@
 import itertools
 import json
 import signal
-import subprocess
-import sys
 
 import apsw
 import pytest
@@ -21,7 +19,8 @@ from shared.queue.turns import TurnReply
 from shared.routing import router
 from shared.routing.apply import Routed
 from tests.approval_requests import LATE, POLICY, ask_chat, ask_sender, event, person, shown
-from tests.support import NOW, column, dump, make_agent, make_chat, make_session, race, row, wire
+from tests.forks import race, receive, start
+from tests.support import NOW, column, dump, make_agent, make_chat, make_session, row, wire
 
 LATER = NOW + 5
 
@@ -603,11 +602,10 @@ def test_a_kill_between_the_decision_and_its_consequences_leaves_nothing_half_do
     approval = ask_sender(conn, event()).approval
     before = dump(conn)
     for statements in itertools.count(1, 4):
-        command = [sys.executable, "-c", KILLED, str(db), approval.approval_id, str(statements)]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=180)
-        if ended.stdout == "done\n":
+        out, error, code = receive(*start(KILLED, [str(db), approval.approval_id, str(statements)]))
+        if out == "done\n":
             break
-        assert ended.returncode == -signal.SIGKILL, ended.stderr
+        assert code == -signal.SIGKILL, error
         assert dump(conn) == before
     assert statements > 13, "what is to be interrupted has to be under way"
     assert texts(conn) == ["text of 1"]

@@ -10,7 +10,8 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats, wirings
 from shared.inbound import pairing
 from tests.approval_requests import POLICY, ask_chat, ask_sender, event, person
-from tests.support import NOW, column, dump, make_agent, make_chat, race, row, wire
+from tests.forks import race
+from tests.support import NOW, column, dump, make_agent, make_chat, row, wire
 
 LIFE = 900_000
 MINUTE = 60_000

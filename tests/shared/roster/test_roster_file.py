@@ -1,8 +1,5 @@
 """The operator's file: what a new database takes from it, and what is said when the two don't agree."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +11,7 @@ from shared.db.roster import accounts, agents, teams
 from shared.roster import roster_file
 from shared.roster.new_database import prepare_database
 from shared.roster.roster_file import Roster, RosterDifference
+from tests.forks import FORKS, run_crew
 from tests.support import NOW, dump, make_agent
 
 FILE = """
@@ -259,15 +257,8 @@ def test_a_missing_file_is_reported(tmp_path):
 
 def test_six_processes_that_start_at_once_create_the_agents_once(tmp_path, file):
     path, agents_file = tmp_path / "p.db", file()
-    script = (
-        "import sys; from pathlib import Path; from shared.roster.new_database import prepare_database;"
-        "prepare_database(Path(sys.argv[1]), agents_file=Path(sys.argv[2]))"
-    )
-    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    running = [
-        subprocess.Popen([sys.executable, "-c", script, str(path), str(agents_file)], env=environ) for _ in range(6)
-    ]
-    assert [process.wait(60) for process in running] == [0] * 6
+    crew = [FORKS.Process(target=prepare_database, args=(path,), kwargs={"agents_file": agents_file}) for _ in range(6)]
+    assert run_crew(crew) == [0] * 6
     assert ids(path) == ["coder", "reviewer"]
 
 

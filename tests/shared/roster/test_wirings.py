@@ -7,7 +7,8 @@ from shared.db.queue import responses
 from shared.db.roster import chats, destinations, wirings
 from shared.db.roster.chats import Chat
 from shared.roster import wirings as wiring
-from tests.support import NOW, answer, dump, make_agent, make_chat, make_session, race
+from tests.forks import race
+from tests.support import NOW, answer, dump, make_agent, make_chat, make_session
 
 
 def connect(conn, chat, agent="assistant", changes=None, now_ms=NOW):

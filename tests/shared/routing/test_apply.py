@@ -6,7 +6,7 @@ from shared.core.policy import AccessPolicy
 from shared.db.access import rates, users
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats, wirings
-from shared.routing.apply import Routed, apply
+from shared.routing.apply import Routed, apply, sum_of
 from shared.routing.effects import (
     Drop,
     HoldForChat,
@@ -140,3 +140,12 @@ def test_a_chat_that_nobody_can_be_asked_about_is_not_created(conn):
 def test_a_wiring_is_created_with_its_chat(conn):
     assert do(conn, Wire("assistant")) == Routed()
     assert [each.agent for each in wirings.find_chat(conn, "telegram", "100").wirings] == ["assistant"]
+
+
+def test_the_outcomes_of_several_events_add_up_and_the_first_reason_stays():
+    several = [
+        Routed(stored=2, gathered=1),
+        Routed(dropped="empty", held=1, changed=3),
+        Routed(stored=1, dropped="no_chat", said=True, duplicates=4),
+    ]
+    assert sum_of(several) == Routed(3, 4, 1, "empty", True, 1, 3)

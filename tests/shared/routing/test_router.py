@@ -1,6 +1,3 @@
-import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -15,6 +12,7 @@ from shared.db.roster import agents, chats, sticky_threads, teams
 from shared.roster import wirings
 from shared.routing import router
 from shared.routing.apply import Routed
+from tests.forks import outcomes
 from tests.support import NOW, column, dump, make_agent, plan, row
 
 SECRET = "what the person wrote"
@@ -797,39 +795,18 @@ def test_a_known_senders_direct_chat_is_remembered(conn):
 
 # -- concurrent processes ----------------------------------------------------------------------------------------------
 
-_CREW = """
-import json, multiprocessing, sys
-from pathlib import Path
-from shared.routing import router
-from shared.routing.apply import Routed
-from shared.channels.base import Event
-from shared.db.engine.connection import open_connection, transaction
-from shared.core.policy import AccessPolicy
 
-db, new_chats, *keys = sys.argv[1:]
-fork = multiprocessing.get_context("fork")
-together, found = fork.Barrier(len(keys)), fork.SimpleQueue()
-
-def store(key):
-    conn = open_connection(Path(db))
-    event = Event("message", key, platform_id="100", sender="Ana", sender_id="5" + key, text="hello", is_mention=True)
-    together.wait(60)
-    with transaction(conn):
-        routed = router.route(conn, "telegram", event, AccessPolicy(new_chats=new_chats), now_ms=1_800_000_000_000)
-    found.put([routed.stored, routed.duplicates])
-
-crew = [fork.Process(target=store, args=(key,)) for key in keys]
-for each in crew:
-    each.start()
-print(json.dumps([found.get() for _ in crew]))
-"""
+def store_hello(connection, key, new_chats):
+    """How many messages the event with this key stored, and how many duplicates."""
+    said = Event("message", key, platform_id="100", sender="Ana", sender_id="5" + key, text="hello", is_mention=True)
+    with transaction(connection):
+        routed = router.route(connection, "telegram", said, AccessPolicy(new_chats=new_chats), now_ms=NOW)
+    return routed.stored, routed.duplicates
 
 
 def at_once(db, keys, new_chats="refuse"):
     """One process for each event key, all at once; how many messages each stored, and how many duplicates."""
-    argv = [sys.executable, "-c", _CREW, str(db), new_chats, *keys]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=120)
-    return sorted(map(tuple, json.loads(done.stdout)))
+    return sorted(outcomes(db, store_hello, [(key, new_chats) for key in keys]))
 
 
 def test_twenty_first_messages_at_once_create_one_chat_one_wiring_and_one_session(conn, db):

@@ -4,7 +4,8 @@ import pytest
 from shared.db.access import pairings, users
 from shared.db.engine.connection import transaction
 from shared.db.roster import agents
-from tests.support import NOW, column, make_agent, plan, race, row
+from tests.forks import race
+from tests.support import NOW, column, make_agent, plan, row
 
 LATER = NOW + 900_000
 USE = """

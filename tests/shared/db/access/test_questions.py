@@ -1,12 +1,12 @@
+import contextlib
 import json
-import subprocess
-import sys
 
 import pytest
 
 from shared.core.errors import NotFound, WrongState
 from shared.db.access import questions
 from shared.db.engine.connection import transaction
+from tests.forks import outcomes
 from tests.support import NOW, column, make_session, plan, row
 
 LATER = NOW + 60_000
@@ -100,43 +100,19 @@ def test_open_questions_expire_oldest_first_a_batch_at_a_time(conn):
         answer(conn, ids[1])
 
 
-ANSWERER = """
-import sys
-from pathlib import Path
-from shared.db.access import questions
-from shared.db.engine.connection import open_connection, transaction
-from shared.core.errors import WrongState
-
-conn = open_connection(Path(sys.argv[1]))
-print("ready", flush=True)
-sys.stdin.readline()
-for id_ in sys.argv[3:]:
-    try:
-        with transaction(conn):
-            questions.answer(conn, id_, sys.argv[2], answered_by=None, now_ms=1_800_000_000_001)
-        print(id_)
-    except WrongState:
-        pass
-"""
+def _answer_all(connection, name, asked):
+    won = []
+    for id_ in asked:
+        with contextlib.suppress(WrongState):
+            with transaction(connection):
+                questions.answer(connection, id_, name, answered_by=None, now_ms=NOW + 1)
+            won.append(id_)
+    return name, won
 
 
 def test_of_processes_that_answer_at_once_one_wins(conn, db):
     asked = [ask(conn) for _ in range(40)]
-    people = {
-        name: subprocess.Popen(
-            [sys.executable, "-c", ANSWERER, str(db), name, *asked],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in ("ana", "ben", "cy")
-    }
-    for person in people.values():
-        person.stdout.readline()
-    for person in people.values():
-        person.stdin.write("go\n")
-        person.stdin.flush()
-    won = {name: person.communicate(timeout=180)[0].split() for name, person in people.items()}
+    won = dict(outcomes(db, _answer_all, [(name, asked) for name in ("ana", "ben", "cy")]))
     assert sorted(id_ for ids in won.values() for id_ in ids) == sorted(asked)
     assert all(questions.get(conn, id_).answer == name for name, ids in won.items() for id_ in ids)
     assert types(conn).count("question_answered") == len(asked)

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from shared.db.access import rates
 from shared.db.access.rates import Allowance, RateResult, Size
 from shared.db.engine.connection import open_connection, rows, transaction
-from tests.support import NOW, column, plan, race
+from tests.forks import race
+from tests.support import NOW, column, plan
 
 KEY = rates.key("sender", "telegram", "5")
 MINUTE = 60_000

@@ -2,7 +2,8 @@ import pytest
 
 from shared.db.access import members, user_dms, user_roles, users
 from shared.db.engine.connection import transaction
-from tests.support import NOW, column, make_chat, race
+from tests.forks import race
+from tests.support import NOW, column, make_chat
 
 ENSURE = """
 from shared.db.access import users

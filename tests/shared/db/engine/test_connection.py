@@ -1,5 +1,4 @@
 import fcntl
-import multiprocessing
 import signal
 import subprocess
 import sys
@@ -12,7 +11,8 @@ import pytest
 
 from shared.db.engine import meta
 from shared.db.engine.connection import open_connection, rows, scalar, transaction
-from tests.support import column, is_at
+from tests.forks import FORKS, is_at, run_crew
+from tests.support import column
 
 _PROCESSES, _TRANSACTIONS = 4, 200
 _OPEN = (
@@ -35,7 +35,7 @@ def test_a_process_that_finds_a_new_file_in_use_waits_at_the_gate(tmp_path):
         other.execute("BEGIN IMMEDIATE")
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         process = subprocess.Popen(command, **pipes)
-        while process.poll() is None and not is_at(process, gate):
+        while process.poll() is None and not is_at(process.pid, gate):
             time.sleep(0.01)
         other.execute("COMMIT")
     assert process.communicate(timeout=180) == ("wal\n", "")
@@ -111,13 +111,8 @@ def _write(path, name):
 
 def test_four_processes_write_at_once_and_none_is_refused(db, conn):
     """Each process reads and writes in one transaction; a lost update would show in the count."""
-    fork = multiprocessing.get_context("spawn")
-    running = [fork.Process(target=_write, args=(db, f"p{number}")) for number in range(_PROCESSES)]
-    for process in running:
-        process.start()
-    for process in running:
-        process.join(60)
-    assert [process.exitcode for process in running] == [0] * _PROCESSES
+    crew = [FORKS.Process(target=_write, args=(db, f"p{number}")) for number in range(_PROCESSES)]
+    assert run_crew(crew) == [0] * _PROCESSES
     assert meta.get(conn, "count") == str(_PROCESSES * _TRANSACTIONS)
     assert column(conn, "SELECT count(*) FROM events GROUP BY type") == [_TRANSACTIONS] * _PROCESSES
 

@@ -7,7 +7,8 @@ from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.engine.migrate import migrate
 from shared.db.roster import agents
 from shared.roster.new_database import prepare_database
-from tests.support import NOW, column, dump, make_agent, make_session, put, race
+from tests.forks import race
+from tests.support import NOW, column, dump, make_agent, make_session, put
 
 
 def test_a_fresh_file_gets_the_schema_an_epoch_and_the_echo_agent(tmp_path):
