@@ -142,3 +142,27 @@ def bot_says(house: System, channel: str, data: str) -> dict[str, Any]:
     )
     conn.close()
     return hears(house, channel, "press me")
+
+
+@pytest.mark.long
+def test_marks_that_are_open_when_everything_is_killed_are_taken_away(house: System) -> None:
+    """Of a message that waited, by its answer; of a turn that ran and is cancelled afterwards, by an empty end."""
+    zoe = house.zoe  # type: ignore[attr-defined]
+    direct = direct_of(house, zoe)
+
+    def thinking(channel: str) -> list[dict[str, Any]]:
+        return [each for each in said(house, channel) if each["state"] == "thinking"]
+
+    ask(house, zoe, "!slow 600 nobody waits for this", CHANNEL)
+    until("the turn", lambda: house.query("SELECT 1 FROM messages WHERE status = 'processing'"))
+    ask(house, zoe, "after the power cut")
+    assert (len(thinking(CHANNEL)), len(thinking(direct))) == (1, 1)
+    house.kill()
+
+    house.start()
+    ((slow,),) = house.query("SELECT message_id FROM messages WHERE message LIKE '!slow 600%'")
+    house.call("POST", f"/api/messages/{slow}/cancel")
+
+    hears(house, direct, "You said: after the power cut")
+    until("no mark", lambda: not thinking(CHANNEL) and not thinking(direct))
+    assert not [each for each in said(house, CHANNEL) if "nobody waits" in each["text"]]

@@ -222,14 +222,6 @@ def test_a_permanent_error_makes_a_response_dead_and_frees_its_chat(conn):
     assert "not enough rights" in row(conn, "responses", 1)["last_error"]
 
 
-@pytest.mark.parametrize(
-    ("lease_ms", "uploads", "limit_s"),
-    [(600_000, False, 60), (600_000, True, 360), (10_000, False, 6), (10_000, True, 6)],
-)
-def test_an_upload_has_longer_than_a_text_and_no_send_outlasts_its_lease(lease_ms, uploads, limit_s):
-    assert deliver.send_limit_s(lease_ms, uploads=uploads) == limit_s
-
-
 def test_nothing_more_is_sent_to_a_chat_that_is_gone(conn):
     answer(conn, "one")
     answer(conn, "two")
