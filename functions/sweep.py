@@ -31,6 +31,7 @@ from shared.core.settings import Settings
 from shared.db.access import albums, approvals, dropped, pairings, questions, rates, tool_calls
 from shared.db.engine import checkpoints, meta, statistics
 from shared.db.engine.connection import open_connection
+from shared.db.engine.read_ahead import ReadAhead
 from shared.db.platforms import call_holds, drafts, unknown_sends
 from shared.db.queue import (
     chains,
@@ -53,6 +54,7 @@ from shared.queue.turns import RetryPolicy
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app, tick_route
 from shared.runtime.batch_size import BatchSize, Timed
+from shared.runtime.past import held
 from shared.runtime.service import FunctionService, LazyService
 
 log = logs.get()
@@ -67,17 +69,28 @@ _MINUTE_MS = 60_000
 _FILES_KEPT_MS = 7 * 24 * 60 * _MINUTE_MS
 _LONGEST_S = 40.0  # of one sweep, less than the runner's limit; the next sweep continues
 
+_LONG = ("message", "content", "files")
+_OF_MESSAGES = ReadAhead("messages", _LONG, (("message_id",), ("channel", "event_key", "agent")))
+_OF_RESPONSES = ReadAhead("responses", _LONG)
+
 Batch = Callable[[apsw.Connection, Any, int], tuple[int, Any]]
 """The work of one transaction from a place on (None: the start), on up to so many rows: the number of rows, the next
 place (None: done)."""
 
+Read = Callable[[apsw.Connection, Any, int], None]
+"""With the arguments of a ``Batch``, on a connection that only reads."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """One kind of housekeeping, done in batches of at most *most* rows."""
+    """One kind of housekeeping, done in batches of at most *most* rows.
+
+    *read_ahead*: reads what the next batch will change, before the batch has the write lock.
+    """
 
     batch: Batch
     most: int = _BATCH
+    read_ahead: Read | None = None
 
 
 @dataclass(slots=True)
@@ -114,6 +127,7 @@ class Sweep(FunctionService):
         self.looks = RegistrationLooks(settings, self.writer)
         self.running = asyncio.Lock()
         self.sizes: dict[str, BatchSize] = {}  # learned; by the chore
+        self.reader: apsw.Connection | None = None  # opened for the first batch that reads ahead
 
     async def once(self, *, now_ms: int) -> Swept:
         """One sweep."""
@@ -167,9 +181,10 @@ class Sweep(FunctionService):
             ),
             "forgotten_context": _repeat(partial(replays.forget, now_ms=now_ms)),
             "pruned_messages": _walk(
-                partial(messages.prune, older_than_ms=old_ms, forgotten_ms=now_ms - event_keys.KEPT_MS)
+                partial(messages.prune, older_than_ms=old_ms, forgotten_ms=now_ms - event_keys.KEPT_MS),
+                read_ahead=_OF_MESSAGES,
             ),
-            "pruned_responses": _walk(partial(responses.prune, older_than_ms=old_ms)),
+            "pruned_responses": _walk(partial(responses.prune, older_than_ms=old_ms), read_ahead=_OF_RESPONSES),
             "given_up_responses": _walk(
                 partial(
                     fetched_responses.give_up,
@@ -208,6 +223,8 @@ class Sweep(FunctionService):
         swept.counts |= dict.fromkeys(chores, 0)
         places: dict[str, Any] = dict.fromkeys(chores)
         deadline = time.monotonic() + self.longest_s
+        for size in self.sizes.values():
+            size.begin_again()
         while places and time.monotonic() < deadline:
             for name, place in list(places.items()):
                 places[name] = await self._run_batch(swept, name, chores[name], place)
@@ -227,12 +244,23 @@ class Sweep(FunctionService):
         """Run one batch; the next place, or None when the chore is done."""
         size = self.sizes.setdefault(name, BatchSize(chore.most))
         timed = Timed(lambda conn: chore.batch(conn, place, size.rows))
+        if (read := chore.read_ahead) is not None:
+            await asyncio.to_thread(self._read_ahead, name, lambda conn: read(conn, place, size.rows))
         count, after = await self._try(swept, name, timed) or (0, None)
         took_s = timed.took_s()
         size.learn(took_s, is_full=after is not None)
         swept.longest_s = max(swept.longest_s, took_s)
         swept.counts[name] += count
         return after
+
+    def _read_ahead(self, name: str, read: Callable[[apsw.Connection], None]) -> None:
+        """The batch holds the write lock while it waits for the disk; what was read just before is in memory."""
+        try:
+            if self.reader is None:
+                self.reader = open_connection(self.settings.db, readonly=True)
+            read(self.reader)
+        except apsw.Error:  # the batch then reads for itself, and its own error is counted
+            log.exception("sweep.read_ahead_failed", chore=name)
 
     async def _try(self, swept: Swept, name: str, work: Callable[[apsw.Connection], T]) -> T | None:
         """Run *work* in a transaction; None if it failed."""
@@ -245,6 +273,8 @@ class Sweep(FunctionService):
 
     async def close(self) -> None:
         self.log.close()
+        if self.reader is not None:
+            self.reader.close()
         await self.looks.close()
         await super().close()
 
@@ -300,14 +330,18 @@ def _repeat(work: Callable[..., int], *, most: int = _BATCH) -> Chore:
     return Chore(batch, most)
 
 
-def _walk(work: Callable[..., tuple[int, int]], *, most: int = _BATCH) -> Chore:
+def _walk(work: Callable[..., tuple[int, int]], *, most: int = _BATCH, read_ahead: ReadAhead | None = None) -> Chore:
     """A chore that walks a table from its oldest row, until there is nothing more to do."""
 
     def batch(conn: apsw.Connection, after: Any, limit: int) -> tuple[int, Any]:
         count, last = work(conn, after_id=after or 0, limit=limit)
         return count, last or None
 
-    return Chore(batch, most)
+    def read(conn: apsw.Connection, after: Any, limit: int) -> None:
+        if read_ahead is not None:
+            read_ahead(conn, after_id=after or 0, limit=limit)
+
+    return Chore(batch, most, read if read_ahead is not None else None)
 
 
 def _prune_conversations(conn: apsw.Connection, after: Any, limit: int, *, older_than_ms: int) -> tuple[int, Any]:
@@ -334,6 +368,8 @@ lifespan = _service.lifespan
 
 
 async def _tick(service: Sweep) -> Response:
+    if service.past is not None:
+        return held(service.past)
     if service.running.locked():
         return JSONResponse({"skipped": "the last sweep still runs"}, status_code=202)
     async with service.running:

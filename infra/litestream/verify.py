@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 
 import apsw
 
-from infra.litestream import table_digests
+from infra.litestream import proofs, table_digests
 from infra.litestream.prepare import RESTORE_LIMIT_S
 from infra.litestream.replica_settings import POSITION_KEPT_MS
 from infra.litestream.restore import STORE_AWAY, exit_code, setting
@@ -38,6 +38,7 @@ from shared.core import clock, logs
 from shared.core.errors import NotReplicated, PostroomError
 from shared.db.engine.connection import open_connection, rows, scalar, writers_held
 from shared.db.engine.lock import WorkerLock
+from shared.db.engine.restore_proofs import MadeBy
 from shared.replica import lease_record, sync_permit
 from shared.replica.last_comparison import LastComparison
 from shared.replica.lease_record import ReplicaPrefix, prefix_url
@@ -46,7 +47,8 @@ from shared.replica.sync import read_log, sync
 
 EQUAL, DIFFERS, NOT_VERIFIED = "verify.equal", "verify.differs", "verify.not_verified"
 _PATIENCE_S = 30.0  # with Litestream, while no writer waits
-_HELD_S = (0.008,) * 20 + (0.05,) * 5  # how long writers wait at each attempt; at last as long as a slow disk takes
+_ATTEMPTS = 40  # to find a moment in which Litestream has read all of the log
+_HELD_S = 0.008  # how long writers wait at each attempt
 _PAUSE_S = 0.1  # between two attempts
 _SURELY_KEPT_S = POSITION_KEPT_MS / 1000 * 5 / 6
 _SPARE = 256 * 1024 * 1024  # bytes that stay free: the log grows meanwhile
@@ -71,6 +73,7 @@ class Comparison:
         rows, bytes: of the live database.
         kept_s: how long writers waited.
         damage: why the replica does not restore, if it does not.
+        restore_s: how long the restore alone took.
     """
 
     replica: str
@@ -82,6 +85,7 @@ class Comparison:
     seconds: float
     differences: tuple[TableDifference, ...] = ()
     damage: str | None = None
+    restore_s: float = 0.0
 
     @property
     def is_equal(self) -> bool:
@@ -107,6 +111,7 @@ def compare_with_restore(
     *,
     free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
     patience_s: float = _PATIENCE_S,
+    made_by: MadeBy = "comparison",
 ) -> Comparison:
     """Compare the live database with what the replica at *url* restores to.
 
@@ -115,6 +120,7 @@ def compare_with_restore(
         control: Litestream's control socket.
         free: the bytes that are free in a folder.
         patience_s: how long Litestream may take to send what was written so far.
+        made_by: for the record in ``restore_proofs``.
 
     Raises:
         NotVerified, ConfigInvalid
@@ -129,6 +135,7 @@ def compare_with_restore(
             found = verification.compare()
             found = found if found.is_equal else verification.compare()
             _remember(found, database)
+            proofs.record_proof(database, proofs.of_comparison(found, made_by, clock.now_ms()))
             return found
     except (*STORE_AWAY, lease_record.LeaseRecordUnreadable, NotReplicated) as error:
         raise NotVerified(str(error)) from None
@@ -200,6 +207,19 @@ def _alone(database: Path) -> Iterator[bool]:
         lock.release()
 
 
+def _begin(conn: apsw.Connection) -> float:
+    """Begin a transaction that sees the state of this moment; the moment."""
+    conn.execute("BEGIN")
+    scalar(conn, "SELECT count(*) FROM sqlite_schema")
+    return time.monotonic()
+
+
+def _version(conn: apsw.Connection) -> int:
+    """A number that changes with each commit of another connection."""
+    found: int = scalar(conn, "PRAGMA data_version")
+    return found
+
+
 def _folder(database: Path) -> Path:
     return database.with_name(f"{database.name}.verifying")
 
@@ -220,7 +240,9 @@ class _Verification:
         store = open_store(self.url, self.environ)
         prefix = _current_prefix(store)
         live = self._live()
+        restoring_s = time.monotonic()
         damage, restored = self._restored(prefix, live)
+        restore_s = time.monotonic() - restoring_s
         if _current_prefix(store) != prefix:
             raise NotVerified("Litestream began a new prefix meanwhile: try again")
         return Comparison(
@@ -233,6 +255,7 @@ class _Verification:
             seconds=round(time.monotonic() - begun_s, 3),
             differences=() if damage else tuple(table_digests.differences(live.tables, restored)),
             damage=damage,
+            restore_s=round(restore_s, 3),
         )
 
     def _live(self) -> _Live:
@@ -277,25 +300,31 @@ class _Verification:
     def _begin_reading(self, conn: apsw.Connection) -> tuple[int, float, float]:
         """Begin a transaction on the state of one position; the position, the instant, and how long writers waited.
 
-        Litestream reads a log that is still for a moment. Where that moment would be long, because Litestream is at
-        something else, the writers go on, and it is tried again.
+        Litestream reads a log that is still for a moment. Where nothing is written meanwhile, no writer waits. Else
+        writers wait for a moment; where that would be long, they go on, and it is tried again.
         """
         problem = ""
         with asyncio.Runner() as runner:
-            for limit_s in _HELD_S:
+            for _ in range(_ATTEMPTS):
+                version = _version(conn)
+                position = runner.run(read_log(self.control, self.database, self.patience_s))
+                at_s = _begin(conn)
+                if _version(conn) == version:
+                    return position, at_s, 0.0
+                conn.execute("ROLLBACK")
                 try:
-                    runner.run(read_log(self.control, self.database, self.patience_s))  # so that little is left
                     with writers_held(conn):
                         held_s = time.monotonic()
-                        position = runner.run(read_log(self.control, self.database, limit_s))
-                        conn.execute("BEGIN")
-                        scalar(conn, "SELECT count(*) FROM sqlite_schema")  # from here it sees the state of this moment
-                        at_s = time.monotonic()
+                        position = runner.run(read_log(self.control, self.database, _HELD_S))
+                        at_s = _begin(conn)
                     return position, at_s, at_s - held_s
                 except NotReplicated as error:
                     problem = str(error)
                 time.sleep(_PAUSE_S)
-        raise NotVerified(f"Litestream did not read the log in the moment for which writers may wait: {problem}")
+        raise NotVerified(
+            f"Litestream did not read the log in the moment for which writers may wait, {_ATTEMPTS} times: {problem}. "
+            "Compare again when less is written"
+        )
 
     def _need_room(self, needed: int) -> None:
         folder = self.database.parent

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shared.core import http_head
-from shared.core.ticks import TICK_HEADER
+from shared.core.http_head import TICK_HEADER
 from shared.runtime.service import LazyService, ServiceT
 
 BODY_LIMIT = 1024 * 1024  # bytes

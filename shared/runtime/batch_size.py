@@ -25,6 +25,10 @@ class BatchSize:
         self._most = most
         self.rows = min(most, _FIRST)
 
+    def begin_again(self) -> None:
+        """Begin small: since the last batch, memory may have lost the pages, and another process may be at work."""
+        self.rows = min(self.rows, _FIRST)
+
     def learn(self, took_s: float, *, is_full: bool) -> None:
         """A batch of this size took so long.
 

@@ -2,13 +2,18 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import cached_property
 from typing import Generic, TypeVar
 
 from starlette.types import ASGIApp
 
 from shared.core.settings import Settings
+from shared.db.engine import past
 from shared.db.engine.group_commit import Writer
+from shared.db.engine.past import Past
+from shared.runtime.http_client import Client, HttpClient
 from shared.runtime.kick import Kicker
+from shared.runtime.past import NoClient
 
 
 class FunctionService:
@@ -18,6 +23,15 @@ class FunctionService:
         self.settings = settings
         self.writer = Writer(settings.db)
         self.kicker = Kicker(settings.sockets)
+
+    @cached_property
+    def past(self) -> Past | None:
+        """What the database is a copy of, if it is one of the past: nothing is sent or run then. None: it lives."""
+        return past.of_file(self.settings.db)
+
+    def outgoing(self, client: Client | None) -> Client:
+        """The *client* for requests to platforms, by default one of HTTP; one that sends nothing in the past."""
+        return NoClient(self.past) if self.past is not None else client or HttpClient()
 
     def begin(self) -> None:
         """Start what runs between requests; the lifespan calls this before the first request."""

@@ -94,7 +94,7 @@ def rows(
     return conn.execute(sql, parameters).fetchall()
 
 
-def scalar(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any] | None = None) -> Any:
+def scalar(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any] | Sequence[Any] | None = None) -> Any:
     """The first column of the first row, or None."""
     found = rows(conn, sql, parameters)
     return found[0][0] if found else None
@@ -156,28 +156,29 @@ class transaction:
 class savepoint:
     """A part of a transaction: an error within it undoes this part, and the rest stays."""
 
-    __slots__ = ("_conn", "_is_over")
+    __slots__ = ("_conn", "_is_over", "_run")
 
     def __init__(self, conn: apsw.Connection) -> None:
         self._conn = conn
+        self._run = conn.cursor().execute  # conn.execute makes a cursor each time
         self._is_over = False
 
     def __enter__(self) -> Self:
-        self._conn.execute("SAVEPOINT part")
+        self._run("SAVEPOINT part")
         return self
 
     def undo(self) -> None:
         """Undo this part; what follows belongs to the whole transaction."""
         if not self._is_over and self._conn.in_transaction:  # a full disk or an I/O error may have ended all of it
             self._is_over = True
-            self._conn.execute("ROLLBACK TO part")
-            self._conn.execute("RELEASE part")
+            self._run("ROLLBACK TO part")
+            self._run("RELEASE part")
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             self.undo()
         elif not self._is_over:
-            self._conn.execute("RELEASE part")
+            self._run("RELEASE part")
 
 
 @contextlib.contextmanager

@@ -111,20 +111,21 @@ class Writer:
             if len(group) == 1:
                 group[0].result = group[0].work(conn)
             else:
+                run = conn.cursor().execute  # conn.execute makes a cursor each time
                 for job in group:
-                    _attempt(conn, job)
+                    _attempt(conn, job, run)
 
 
-def _attempt(conn: apsw.Connection, job: _Job[Any]) -> None:
-    conn.execute("SAVEPOINT job")
+def _attempt(conn: apsw.Connection, job: _Job[Any], run: Callable[[str], object]) -> None:
+    run("SAVEPOINT job")
     try:
         job.result = job.work(conn)
     except Exception as error:
         if not conn.in_transaction:
             raise  # SQLite ended the whole transaction (disk full, I/O error), and so the group
-        conn.execute("ROLLBACK TO job")
+        run("ROLLBACK TO job")
         job.error = error
-    conn.execute("RELEASE job")
+    run("RELEASE job")
 
 
 def _report(group: list[_Job[Any]]) -> None:

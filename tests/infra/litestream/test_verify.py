@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import http.server
+import itertools
 import json
 import math
 import os
@@ -411,13 +412,17 @@ class _Unix(socketserver.ThreadingUnixStreamServer):
 
 
 @contextlib.contextmanager
-def bucket_that_waits_for_a_writer(socket: Path, db: Path) -> Iterator[None]:
-    """A Litestream that says "replicated" only when another process has written to the database meanwhile."""
+def bucket_that_waits_for_a_writer(socket: Path, db: Path, *, is_busy: bool = False) -> Iterator[None]:
+    """A Litestream that says "replicated" only when another process has written to the database meanwhile.
+
+    Where *is_busy*, others also write whenever it reads the log and the write gate is free.
+    """
+    reads = itertools.count(1)
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if asked["wait"]:
+            if asked["wait"] or (is_busy and next(reads) % 2):  # each second one is asked inside the gate
                 writer = open_connection(db)
                 with transaction(writer):
                     meta.put(writer, "written", str(time.monotonic()))
@@ -448,8 +453,17 @@ def test_writers_wait_for_litestream_to_read_the_log_and_never_for_the_bucket(db
         live = executor.submit(verification._live).result(60)  # a thread of its own, for it lowers its priority
 
     assert live.position == f"{42:016x}"
-    assert live.kept_s < 5
+    assert live.kept_s == 0
     conn = open_connection(db, readonly=True)
     now = table_digests.read(conn)
     conn.close()
     assert [each.table for each in table_digests.differences(live.tables, now)] == ["meta"], "written after the copy"
+
+
+def test_where_others_write_writers_wait_for_a_moment(db, tmp_path):
+    socket = tmp_path / "l.sock"
+    verification = verify._Verification(db, "file:///none", socket, {}, lambda _: 1 << 40, 30.0)
+    with bucket_that_waits_for_a_writer(socket, db, is_busy=True):
+        _, _, kept_s = verification._copy_live(tmp_path / "copies" / "live.db")
+
+    assert kept_s > 0

@@ -44,3 +44,13 @@ def test_work_is_timed_from_the_moment_at_which_it_has_the_lock(db):
     assert asyncio.run(writer.run(timed))
     assert 0.0 < timed.took_s() < 60.0
     writer.close()
+
+
+def test_after_a_while_it_begins_small_again():
+    size = BatchSize(250)
+    assert sizes(size, *[1e-6] * 4)[-1] == 250
+    size.begin_again()
+    assert size.rows == 25
+    assert sizes(size, 1e-3) == [2]
+    size.begin_again()
+    assert size.rows == 2

@@ -1,0 +1,88 @@
+"""How the batches of a sweep keep the write lock only for what needs it."""
+
+import asyncio
+
+import apsw
+import pytest
+
+from functions import sweep
+from functions.sweep import Sweep
+from shared.core.settings import Settings
+from shared.db.engine.connection import rows, transaction
+from tests.support import NOW, column, put
+
+DAY = 86_400_000
+READS, BEGINS, DELETES = sweep._OF_MESSAGES.sql, "BEGIN IMMEDIATE", "DELETE FROM messages "
+
+
+@pytest.fixture
+def executed():
+    """The statements of connections that open from now on, of those above: each with its values."""
+    seen = []
+
+    def trace(_, sql, values):
+        if sql.startswith((READS, BEGINS, DELETES)):
+            seen.append((sql, values))
+        return True
+
+    def watch(connection):
+        connection.set_exec_trace(trace)
+
+    apsw.connection_hooks.append(watch)
+    yield seen
+    apsw.connection_hooks.remove(watch)
+
+
+def completed(conn, count):
+    for _ in range(count):
+        put(conn)
+    with transaction(conn):
+        rows(conn, "UPDATE messages SET status = 'completed'")
+
+
+def sweeps(*instants_ms):
+    """The chore's number of rows when each sweep ended."""
+
+    async def go():
+        service = Sweep(Settings.load())
+        try:
+            found = []
+            for now_ms in instants_ms:
+                await service.once(now_ms=now_ms)
+                found.append(service.sizes["pruned_messages"].rows)
+            return found
+        finally:
+            await service.close()
+
+    return asyncio.run(go())
+
+
+def test_what_a_batch_deletes_is_read_before_it_has_the_lock(conn, executed):
+    completed(conn, 61)
+    executed.clear()
+    sweeps(NOW + 2 * DAY)
+    assert column(conn, "SELECT count(*) FROM messages") == [1]
+    deletes = [place for place, (sql, _) in enumerate(executed) if sql.startswith(DELETES)]
+    assert len(deletes) >= 2
+    assert {tuple(sql for sql, _ in executed[place - 2 : place]) for place in deletes} == {(READS, BEGINS)}
+    limits = [values[1] for sql, values in executed if sql == READS]
+    places = [values[0] for sql, values in executed if sql == READS]
+    assert limits[0] == 25
+    assert places[:2] == [0, 25]
+
+
+def test_a_batch_goes_on_where_nothing_can_be_read_ahead(conn, executed, capfd):
+    completed(conn, 5)
+    with transaction(conn):
+        rows(conn, "ALTER TABLE messages RENAME COLUMN files TO papers")
+    sweeps(NOW + 2 * DAY)
+    assert "sweep.read_ahead_failed" in capfd.readouterr().out
+    assert column(conn, "SELECT count(*) FROM messages") == [1]
+
+
+def test_each_sweep_begins_with_small_batches(conn):
+    """A minute later, memory may have lost what the last sweep had there."""
+    completed(conn, 400)
+    first, second = sweeps(NOW + 2 * DAY, NOW + 2 * DAY + 60_000)
+    assert second <= 25
+    assert first >= second
