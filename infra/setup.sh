@@ -3,6 +3,7 @@
 #   infra/setup.sh run    for `make run`
 #   infra/setup.sh dev    also for the tests, the checks, Spark and the benchmarks
 #   infra/setup.sh browser    a browser for `make browser`
+#   infra/setup.sh jdbc       a jar for `make bench` to compare with
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -89,16 +90,23 @@ run_pip() {  # pip's own words go to $log; every five seconds this says how far 
     wait "$pip"
 }
 
+compile_packages() {  # pip would do this on one core; the tests of libraries are left out, because nothing imports them
+    say "setup: compiling the packages"
+    # A library may have a file for another Python; it stays as it is, as with pip.
+    .venv/bin/python -m compileall -qq -j 0 -x '/tests/' .venv/lib >>"$log" 2>&1 || true
+}
+
 install() {  # $1: extras
     stamp=.venv/.ready-$mode
     log=.venv/setup.log
     [ -e "$stamp" ] && [ "$stamp" -nt pyproject.toml ] && [ "$stamp" -nt constraints.txt ] && return
     install_leash
     say "setup: installing Postroom and its libraries into .venv (once; a minute or two)"
-    if ! run_pip -c constraints.txt -e ".[$1]"; then
+    if ! run_pip --no-compile -c constraints.txt -e ".[$1]"; then
         grep -i '^ *error' "$log" | tail -n 5 >&2
         fail "the installation failed; all of pip's words are in $log. Mend the cause, and run the same command again"
     fi
+    compile_packages
     touch "$stamp"
     say "setup: done"
 }
@@ -107,7 +115,17 @@ check_browser() {
     for name in chromium chromium-browser google-chrome google-chrome-stable; do
         command -v "$name" >/dev/null 2>&1 && return
     done
-    install_packages "a browser for the tests of the chat page" chromium fonts-dejavu-core fonts-noto-color-emoji
+    install_packages "a browser for the tests of pages" chromium fonts-dejavu-core fonts-noto-color-emoji
+}
+
+check_jdbc() {  # the benchmarks run without it, and say so
+    [ -n "${POSTROOM_BENCH_JDBC:-}" ] || [ -e /usr/share/java/sqlite-jdbc.jar ] && return
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+        say "setup: sqlite-jdbc is missing, so Spark is not compared with JDBC. To have it: sudo apt-get install libxerial-sqlite-jdbc-java"
+        say "setup: or name its jar: make bench POSTROOM_BENCH_JDBC=/path/to/sqlite-jdbc.jar"
+        return
+    fi
+    install_packages "the comparison of Spark with JDBC" libxerial-sqlite-jdbc-java
 }
 
 mode=${1:-run}
@@ -119,5 +137,6 @@ case $mode in
         check_java
         ;;
     browser) check_browser ;;
-    *) fail "say run, dev or browser" ;;
+    jdbc) check_jdbc ;;
+    *) fail "say run, dev, browser or jdbc" ;;
 esac

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from shared.core import logs
 from shared.core.durations import parse_ms
 from shared.core.errors import PostroomError
-from shared.core.ticks import TICK_HEADER
+from shared.core.http_head import TICK_HEADER
 
 ANSWER_TIMEOUT_S = 10.0
 

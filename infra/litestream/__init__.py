@@ -3,25 +3,37 @@
 The emulator and the programs of ``infra`` import from here. What the functions need is ``shared/replica/sync.py``.
 """
 
+from infra.litestream.bucket_survey import look_into_bucket
+from infra.litestream.drill import DeadWriter, DrillRefused, DrillResult, check_room, present_prefix
 from infra.litestream.lease import Lease, lease_on
 from infra.litestream.prepare import Ready, Step, prepare_replication
+from infra.litestream.proofs import record_proof
 from infra.litestream.replica_settings import lease_ms_from, retention_ms_from
 from infra.litestream.restored_files import FileRefused
+from infra.litestream.restored_files import restore as restore_prefix
 from infra.litestream.supervisor import Fenced, LitestreamSupervisor
 from infra.litestream.verify import Comparison, compare_with_restore, comparison_facts
 
 __all__ = [
     "Comparison",
+    "DeadWriter",
+    "DrillRefused",
+    "DrillResult",
     "Fenced",
     "FileRefused",
     "Lease",
     "LitestreamSupervisor",
     "Ready",
     "Step",
+    "check_room",
     "compare_with_restore",
     "comparison_facts",
     "lease_ms_from",
     "lease_on",
+    "look_into_bucket",
     "prepare_replication",
+    "present_prefix",
+    "record_proof",
+    "restore_prefix",
     "retention_ms_from",
 ]

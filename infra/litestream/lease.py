@@ -19,7 +19,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +35,7 @@ from shared.replica.object_store import ObjectChanged, ObjectStore, ReplicaObjec
 
 _MARGIN_S = 1.0  # object stores tell times in whole seconds
 _TRIES = 4
+RENEWALS = 4  # in the time that the lease lasts
 
 T = TypeVar("T")
 
@@ -107,16 +108,22 @@ class Lease:
             raise RuntimeError("the lease was not taken")
         return self._record
 
-    async def take(self, check: Callable[[LeaseRecord], None] = lambda there: None) -> LeaseRecord:
+    async def take(
+        self,
+        check: Callable[[LeaseRecord], None] = lambda there: None,
+        *,
+        run_out: ReplicaObject | None = None,
+    ) -> LeaseRecord:
         """Take the lease. The record's prefixes stay as they are.
 
         Args:
             check: may refuse, by raising, when it has seen the record and before anything is written.
+            run_out: a version of the record that stayed for longer than its lease lasts, by this machine's clock.
 
         Raises:
             LeaseHeld: says which machine has it, since when, and what to do.
         """
-        return await in_daemon_thread(lambda: self._take(check))
+        return await in_daemon_thread(lambda: self._take(check, run_out))
 
     async def renew(self, *, newest_event_id: int) -> None:
         """Go on holding the lease.
@@ -126,6 +133,25 @@ class Lease:
             StoreUnreachable: nothing is known; try again.
         """
         await self._change(lambda there: replace(there, newest_event_id=newest_event_id))
+
+    @contextlib.asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Renew the lease during the block, which may take longer than the lease lasts.
+
+        A renewal that fails is not reported: if the lease is lost, the next change of the record raises LeaseLost.
+        """
+        keeping = asyncio.create_task(self._keep())
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(self.ttl_ms / 1000 / RENEWALS)
+            with contextlib.suppress(PostroomError):
+                await self._change(lambda there: there)
 
     async def note_full_copy(self, prefix: ReplicaPrefix, epoch: str | None) -> None:
         """Note that *prefix* has a full copy; see :meth:`shared.replica.lease_record.LeaseRecord.with_full_copy`."""
@@ -164,13 +190,14 @@ class Lease:
     async def _change(self, change: Callable[[LeaseRecord], LeaseRecord]) -> None:
         await in_daemon_thread(lambda: self._write(change))
 
-    def _take(self, check: Callable[[LeaseRecord], None]) -> LeaseRecord:
+    def _take(self, check: Callable[[LeaseRecord], None], run_out: ReplicaObject | None = None) -> LeaseRecord:
         with self._turn:
             for _ in range(_TRIES):
                 found = self.store.get(NAME)
                 there = LeaseRecord.load(found.body) if found else None
                 if there is not None and found is not None:
-                    self._refuse_if_held(there, found)
+                    if found != run_out:
+                        self._refuse_if_held(there, found)
                     check(there)
                 taken = self._taken(there, clock.now_ms())
                 try:

@@ -4,7 +4,7 @@
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum, auto
@@ -27,9 +27,12 @@ from shared.core import clock, ids
 from shared.core.errors import PostroomError
 from shared.replica import lease_record
 from shared.replica.lease_record import LeaseRecord, ReplicaPrefix, prefix_url
-from shared.replica.object_store import ObjectStore
+from shared.replica.object_store import ObjectStore, ReplicaObject
 
 RESTORE_LIMIT_S = 3600.0
+
+# Puts a copy of the newest state of a prefix at a path; the position that it has, or None where there is no such copy.
+WarmCopy = Callable[[ReplicaPrefix, Path], Awaitable[str | None]]
 
 
 class Step(Enum):
@@ -50,12 +53,20 @@ class Ready:
     Args:
         txid: the position that was restored, if any was.
         is_started_over: the replica was gone, and begins again from the file.
+        events_missing: how many events the last holder had noted that what was restored lacks: they had not arrived.
     """
 
     url: str
     step: Step
     txid: str | None = None
     is_started_over: bool = False
+    events_missing: int = 0
+
+
+def events_missing(restored: HistoryFacts, there: LeaseRecord) -> int:
+    """How many events of the same epoch the last holder had noted, beyond the newest one that was restored."""
+    is_same = restored.epoch == there.current.epoch
+    return max(0, there.newest_event_id - restored.newest_event_id) if is_same else 0
 
 
 def check_file(file: HistoryFacts, there: LeaseRecord, *, us: str) -> None:
@@ -112,17 +123,30 @@ async def prepare_replication(
     limit_s: float = RESTORE_LIMIT_S,
     may_restore: bool = True,
     keep_file: bool = False,
+    run_out: ReplicaObject | None = None,
+    warm_copy: WarmCopy | None = None,
 ) -> Ready:
     """Take the lease, and bring the file and the prefix to replicate it to into agreement. A failure gives it back.
 
+    A restore may take longer than the lease lasts, so the lease is renewed meanwhile.
+
+    Args:
+        run_out: as for :meth:`infra.litestream.lease.Lease.take`.
+        warm_copy: asked first for the file that a restore would make.
+
     Raises:
-        LeaseHeld, FileRefused, ReplicaRefused, StoreUnreachable
+        LeaseHeld, LeaseLost, FileRefused, ReplicaRefused, StoreUnreachable
     """
     file = None if is_missing(database) else read_facts(database)
     us = lease.owner.id
-    there = await lease.take(lambda there: check_file(file, there, us=us) if file and not keep_file else None)
+    there = await lease.take(
+        lambda there: check_file(file, there, us=us) if file and not keep_file else None, run_out=run_out
+    )
     try:
-        return await _Start(database, url, lease, environment, limit_s).go(file, there, may_restore, keep_file)
+        async with lease.kept():
+            return await _Start(database, url, lease, environment, limit_s, warm_copy).go(
+                file, there, may_restore, keep_file
+            )
     except BaseException:
         with contextlib.suppress(PostroomError):
             await lease.release()
@@ -132,12 +156,21 @@ async def prepare_replication(
 class _Start:
     """One start, with the lease in hand."""
 
-    def __init__(self, database: Path, url: str, lease: Lease, environment: Mapping[str, str], limit_s: float) -> None:
+    def __init__(
+        self,
+        database: Path,
+        url: str,
+        lease: Lease,
+        environment: Mapping[str, str],
+        limit_s: float,
+        warm_copy: WarmCopy | None,
+    ) -> None:
         self._database = database
         self._url = url
         self._lease = lease
         self._environment = environment
         self._limit_s = limit_s
+        self._warm_copy = warm_copy
 
     async def go(self, file: HistoryFacts | None, there: LeaseRecord, may_restore: bool, keep_file: bool) -> Ready:
         sent = local_state.newest_txid(self._database)
@@ -167,26 +200,30 @@ class _Start:
     async def _restore(self, newest: ReplicaPrefix) -> Ready:
         fresh = _beside(self._database, ".restoring")
         source = prefix_url(self._url, newest.path)
-        txid = await restore(source, fresh, self._environment, self._limit_s)
+        txid = await self._warm_copy(newest, fresh) if self._warm_copy else None
+        if txid is None:
+            self._lease.store.count_restore()
+            txid = await restore(source, fresh, self._environment, self._limit_s)
         if txid is None:
             raise ReplicaRefused(
                 f"{self._database.name} is missing and can't be restored from {source}: there are files, but the "
                 f"first ones are missing. Nothing was changed, and nothing was started empty"
             )
-        read_restored_facts(fresh, source)
+        missing = events_missing(read_restored_facts(fresh, source), self._lease.record)
         prefix = self._new_prefix()
         write_epoch(fresh, prefix.path)
         await self._lease.begin_prefix(prefix, newest)
         # Leftovers of the lost file would be applied to the restored one, which has another history.
         remove(self._database)
         fresh.replace(self._database)
-        return Ready(prefix_url(self._url, prefix.path), Step.RESTORE, txid)
+        return Ready(prefix_url(self._url, prefix.path), Step.RESTORE, txid, events_missing=missing)
 
     async def _compare(self, file: HistoryFacts, newest: ReplicaPrefix) -> None:
         """Restore beside the file, and refuse the file if the replica has something that it lacks."""
         beside = _beside(self._database, ".comparing")
         try:
             source = prefix_url(self._url, newest.path)
+            self._lease.store.count_restore()
             if await restore(source, beside, self._environment, self._limit_s) is None:
                 raise ReplicaRefused(
                     f"{source} has files, but the first ones are missing. So it can't be told whether "

@@ -4,8 +4,11 @@ from collections.abc import Mapping
 
 from shared.core.durations import parse_ms
 from shared.core.errors import ConfigInvalid
+from shared.replica.bucket_cost import BucketPrices, parse_prices
 
 LEASE_MS = 60_000
+FOLLOW_EVERY_MS = 500
+UPLOAD_EVERY_MS = 100
 VERIFY_EVERY_MS = 24 * 3_600_000
 DAY_MS = 86_400_000
 RETENTION_MS = 14 * DAY_MS
@@ -23,6 +26,18 @@ def lease_ms_from(environ: Mapping[str, str]) -> int:
     found = _duration(environ, "POSTROOM_REPLICA_LEASE", LEASE_MS)
     if found < 1000:
         raise ConfigInvalid("POSTROOM_REPLICA_LEASE: at least 1s, because object stores tell times in whole seconds")
+    return found
+
+
+def follow_ms_from(environ: Mapping[str, str]) -> int:
+    """``POSTROOM_STANDBY_FOLLOW``: how often a standby's follower looks for newer commits.
+
+    Raises:
+        ConfigInvalid
+    """
+    found = _duration(environ, "POSTROOM_STANDBY_FOLLOW", FOLLOW_EVERY_MS)
+    if not 100 <= found <= 10_000:
+        raise ConfigInvalid("POSTROOM_STANDBY_FOLLOW: from 100ms to 10s; a listing of the bucket each time")
     return found
 
 
@@ -50,6 +65,27 @@ def retention_ms_from(environ: Mapping[str, str]) -> int:
             f"{SNAPSHOT_RETENTION_MS}, the seven days that readers may go back"
         )
     return int(text)
+
+
+def upload_every_from(environ: Mapping[str, str]) -> str:
+    """``POSTROOM_REPLICA_INTERVAL``: how often commits are taken for an upload, as Litestream reads it.
+
+    Raises:
+        ConfigInvalid
+    """
+    found = _duration(environ, "POSTROOM_REPLICA_INTERVAL", UPLOAD_EVERY_MS)
+    if not 10 <= found <= 60_000:
+        raise ConfigInvalid("POSTROOM_REPLICA_INTERVAL: between 10ms and 60s; what is younger is on this disk only")
+    return f"{found}ms"
+
+
+def bucket_prices_from(environ: Mapping[str, str]) -> BucketPrices:
+    """``POSTROOM_BUCKET_PRICES``: what the bucket costs, where that is not what S3 takes in us-east-1.
+
+    Raises:
+        ConfigInvalid
+    """
+    return parse_prices(environ.get("POSTROOM_BUCKET_PRICES", ""))
 
 
 def _duration(environ: Mapping[str, str], name: str, default: int, or_else: str = "") -> int:

@@ -11,6 +11,7 @@ machine has the lease, or took it; else as ``infra.restore``.
 import asyncio
 import os
 import signal
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +59,31 @@ def log_event(event: str, **facts: Any) -> None:
 
 async def _run() -> int:
     url, database = setting("POSTROOM_REPLICA_URL"), Path(setting("POSTROOM_DB"))
-    control = Path(setting("POSTROOM_LITESTREAM_SOCKET"))
-    retention_ms, verify_ms = retention_ms_from(os.environ), verify_every_ms_from(os.environ)
-    argv = [program(), "replicate", "-config", CONFIG_FILE]
+    check_settings()
+    ended = signalled()
+    lock = lock_replication(database)
+    lease = own_lease(database, url)
+    ready = await _ready(database, url, lease, ended)
+    if ready is None:
+        return 0
+    code = await keep_replicating(database, url, lease, ready, ended)
+    lock.release()
+    return code
+
+
+def check_settings() -> None:
+    """Refuse wrong settings before the lease is taken.
+
+    Raises:
+        ConfigInvalid
+    """
+    setting("POSTROOM_LITESTREAM_SOCKET")
+    retention_ms_from(os.environ)
+    verify_every_ms_from(os.environ)
+
+
+def signalled() -> "asyncio.Future[None]":
+    """Done at the first SIGTERM or SIGINT from now on."""
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def end() -> None:
@@ -69,28 +92,49 @@ async def _run() -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, end)
-    lock = lock_replication(database)
-    lease = own_lease(database, url)
-    ready = await _ready(database, url, lease, ended)
-    if ready is None:
-        return 0
+    return ended
+
+
+async def _nothing() -> None:
+    """The start of Litestream is told to nobody."""
+
+
+async def keep_replicating(
+    database: Path,
+    url: str,
+    lease: Lease,
+    ready: Ready,
+    ended: "asyncio.Future[None]",
+    on_start: Callable[[], Awaitable[None]] = _nothing,
+    running: asyncio.subprocess.Process | None = None,
+) -> int:
+    """Run Litestream under its supervisor until *ended* is done; Litestream's exit code.
+
+    Args:
+        lease: taken, when :func:`infra.litestream.prepare.prepare_replication` made *ready*.
+        on_start: called once, when Litestream runs.
+        running: a Litestream that replicates to the current prefix already.
+
+    Raises:
+        Fenced: another machine has the lease; Litestream was killed.
+    """
     supervisor = LitestreamSupervisor(
-        argv,
+        [program(), "replicate", "-config", CONFIG_FILE],
         replica=url,
         environment=environment_for(os.environ),
         database=database,
-        control=control,
+        control=Path(setting("POSTROOM_LITESTREAM_SOCKET")),
         lease=lease,
         report=log_event,
-        retention_ms=retention_ms,
-        verify_ms=verify_ms,
+        retention_ms=retention_ms_from(os.environ),
+        verify_ms=verify_every_ms_from(os.environ),
     )
     log.info("replicate.started", replica=ready.url, owner=lease.owner.id)
-    await supervisor.start()
+    await supervisor.start(running)
+    await on_start()
     lost = asyncio.create_task(supervisor.wait())
     await asyncio.wait([ended, lost], return_when=asyncio.FIRST_COMPLETED)
     code = await supervisor.stop()
-    lock.release()
     if lost.done():
         await lost
     lost.cancel()

@@ -108,7 +108,8 @@ async def _run(options: argparse.Namespace) -> None:
             is_reported = True
         await asyncio.sleep(_WAIT_STEP_S)
     lock.release()
-    log.info("restore.ready", step=ready.step.name.lower(), replica=ready.url, txid=ready.txid)
+    facts = {"step": ready.step.name.lower(), "replica": ready.url, "txid": ready.txid}
+    log.info("restore.ready", **facts, events_missing=ready.events_missing)
 
 
 async def _write_copy(url: str, target: Path, at: datetime | None) -> None:

@@ -19,6 +19,7 @@ class ScheduledComparison:
         report: as of the supervisor.
         is_complete: whether the replica should have everything just now.
         on_difference: called when the replica differs, or does not restore.
+        on_restored: called after each comparison that restored the replica.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class ScheduledComparison:
         report: Callable[..., None],
         is_complete: Callable[[], bool],
         on_difference: Callable[[], None],
+        on_restored: Callable[[], None] = lambda: None,
     ) -> None:
         self._database = database
         self._replica = replica
@@ -41,6 +43,7 @@ class ScheduledComparison:
         self._report = report
         self._is_complete = is_complete
         self._on_difference = on_difference
+        self._on_restored = on_restored
         self._not_verified: str | None = None  # the reason that was last reported
 
     async def run(self) -> None:
@@ -63,6 +66,8 @@ class ScheduledComparison:
         event, facts = await verify.verify_in_subprocess(
             self._database, self._replica, self._control, self._environment
         )
+        if event != verify.NOT_VERIFIED:
+            self._on_restored()
         if event == verify.EQUAL:
             self._not_verified = None
             self._report("replicate.verified", **facts)

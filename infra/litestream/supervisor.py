@@ -28,24 +28,21 @@ from pathlib import Path
 
 import apsw
 
-from infra.litestream import local_state, retention
-from infra.litestream.lease import Lease, LeaseLost, in_daemon_thread
+from infra.litestream import local_state
+from infra.litestream.lease import RENEWALS, Lease, LeaseLost, in_daemon_thread
+from infra.litestream.report_writer import ReportWriter
 from infra.litestream.restored_files import HistoryFacts, is_missing, read_facts
 from infra.litestream.scheduled_comparison import ScheduledComparison
+from infra.litestream.scheduled_removal import ScheduledRemoval
 from infra.litestream.standstill import LookPace, StandstillWatch, Upload, newest_file
-from infra.litestream.wal import begin_log, mend
+from infra.litestream.trouble_words import CANT_READ, is_own_trouble
+from infra.litestream.wal import begin_log, lock_checkpoints, mend
 from infra.processes import follow, kill_group, spawn, stop
-from shared.core import clock
-from shared.core.errors import InUse, NotReplicated, PostroomError
-from shared.db.engine import checkpoints, write_gate
-from shared.db.engine.lock import WorkerLock
+from shared.core.errors import NotReplicated, PostroomError
+from shared.db.engine import write_gate
 from shared.replica import sync_permit
 from shared.replica.lease_record import prefix_url
 from shared.replica.sync import sync
-
-CANT_READ = "db sync"  # Litestream's words for trouble between it and the database, and not with the replica
-_OWN_TROUBLE = ('"msg":"sync error"', '"msg":"disk full')  # in its log: trouble with the database or its own files
-_CANT_ASK = "check database behind replica"  # such a line is about the replica after all, and from before it has begun
 
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.5, 30.0
 _SETTLED_S = 30.0  # a Litestream that ran so long had begun well
@@ -54,19 +51,12 @@ _STOP_LIMIT_S = 50.0  # Litestream's own is 30 s, the container's 60 s
 _RELEASE_LIMIT_S = 3.0
 _CHECKPOINT_LIMIT_S = 10.0
 _AGAIN_S = 1.0  # between two attempts to start Litestream, or to renew
-_RENEWALS = 4  # in the time that the lease lasts
-_REMOVE_EVERY_S = 60.0
 _WATCH_EVERY_S = 0.05  # writers wait for it
 _PACE = LookPace()
 
 
 class Fenced(LeaseLost):
     """Replication has ended here: another machine has the lease."""
-
-
-def is_own_trouble(line: str) -> bool:
-    """Whether Litestream says in its log that it could not read the database, or write its own files."""
-    return any(trouble in line for trouble in _OWN_TROUBLE) and _CANT_ASK not in line
 
 
 class LitestreamSupervisor:
@@ -111,7 +101,6 @@ class LitestreamSupervisor:
         self._on_line = on_line
         self._stop_limit_s = stop_limit_s
         self._checkpoint_limit_s = checkpoint_limit_s
-        self._retention_ms = retention_ms
         self._pace = pace
         self._watch = StandstillWatch(pace.still_s)
         self._newest = ""  # the newest file in the bucket that a look has found
@@ -124,6 +113,11 @@ class LitestreamSupervisor:
             report=report,
             is_complete=lambda: self._is_complete,
             on_difference=self._end_untrusted,
+            on_restored=lease.store.count_restore,
+        )
+        self.removal = ScheduledRemoval(lease, replica, retention_ms=retention_ms, report=report, on_lost=self._fence)
+        self.reports = ReportWriter(
+            database, replica, lease, environment, verify_every_ms=verify_ms, is_behind=lambda: self.is_behind
         )
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -143,12 +137,14 @@ class LitestreamSupervisor:
         """The URL of the current prefix: where the newest copy is, or is about to be."""
         return prefix_url(self._replica, self.lease.record.current.path)
 
-    async def start(self) -> None:
-        """Start Litestream, and supervise it from now on."""
-        self._process = await self._spawn()
+    async def start(self, running: asyncio.subprocess.Process | None = None) -> None:
+        """Supervise Litestream from now on: the one that is *running* on the lease's current prefix, or a new one."""
+        self._process = running or await self._spawn()
+        self._spawned.set()
         works = [
             *(self._keep_running(self._process), self._note_full_copies(), self._look_for_ever()),
-            *(self._watch_the_gate(), self._renew_for_ever(), self._remove_for_ever(), self.comparison.run()),
+            *(self._watch_the_gate(), self._renew_for_ever(), self.removal.run(), self.comparison.run()),
+            self.reports.run(),
         ]
         self._tasks = [asyncio.create_task(work) for work in works]
 
@@ -308,6 +304,7 @@ class LitestreamSupervisor:
         self._grant_permit()
         if self.lease.record.has_full_copy:
             self._report("replicate.begun")
+            self.reports.write_soon()
         return True
 
     async def _look_for_ever(self) -> None:
@@ -318,7 +315,7 @@ class LitestreamSupervisor:
 
     async def _renew_for_ever(self) -> None:
         is_reported = False
-        pause_s = self.lease.ttl_ms / 1000 / _RENEWALS
+        pause_s = self.lease.ttl_ms / 1000 / RENEWALS
         while True:
             await asyncio.sleep(min(pause_s, _AGAIN_S) if is_reported else pause_s)
             problem = await self._renew()
@@ -340,31 +337,6 @@ class LitestreamSupervisor:
         except PostroomError as error:  # the store does not answer, or refuses: its lease may still be ours
             return str(error)
         return self._grant_permit()
-
-    async def _remove_for_ever(self) -> None:
-        is_reported = False
-        while True:
-            await asyncio.sleep(_REMOVE_EVERY_S)
-            problem = await self.remove()
-            if problem is not None and not is_reported:
-                self._report("replicate.cant_remove", reason=problem)
-            is_reported = problem is not None
-
-    async def remove(self) -> str | None:
-        """Remove files of an old prefix, if one is due. Why that failed, or None; it may be tried again."""
-        there = self.lease.record
-        prefix = retention.oldest_removable(there, clock.now_ms(), self._retention_ms)
-        if prefix is None:
-            return None
-        try:
-            if await self.lease.ask_store(lambda store: retention.remove_files(store, there, prefix)):
-                await self.lease.forget_old_prefix(prefix)
-                self._report("replicate.removed", replica=prefix_url(self._replica, prefix.path))
-        except LeaseLost as error:
-            self._fence(str(error))
-        except (PostroomError, OSError, ValueError) as error:
-            return str(error)
-        return None
 
     async def _watch_the_gate(self) -> None:
         while True:
@@ -400,16 +372,21 @@ class LitestreamSupervisor:
         """Sleep, or return early at the end."""
         await asyncio.wait([self._ending], timeout=seconds)
 
+    def _configure(self) -> None:
+        """Litestream is about to start: write its configuration, where that is not a file of its own."""
+
     async def _spawn(self) -> asyncio.subprocess.Process:
         sync_permit.revoke(self.control)
         self.control.unlink(missing_ok=True)
         await asyncio.to_thread(local_state.remove_mark, self._database)
-        checkpoint_lock = await self._lock_checkpoints()
+        metrics = self.reports.begin_litestream()
+        self._configure()
+        checkpoint_lock = await lock_checkpoints(self._database, self._checkpoint_limit_s)
         try:
             await asyncio.to_thread(begin_log, self._database)
             process = await spawn(
                 self._argv,
-                environment={**self._environment, "POSTROOM_REPLICA_URL": self.current_url},
+                environment={**self._environment, **metrics, "POSTROOM_REPLICA_URL": self.current_url},
                 pass_fds=[checkpoint_lock.fileno()],
             )
         finally:
@@ -419,15 +396,6 @@ class LitestreamSupervisor:
         self._spawned.set()
         self._grant_permit()  # where it goes on under a prefix that has a full copy
         return process
-
-    async def _lock_checkpoints(self) -> WorkerLock:
-        """Wait until no other process checkpoints."""
-        lock = checkpoints.lock(self._database)
-        try:
-            await asyncio.wait_for(lock.acquire(), self._checkpoint_limit_s)
-        except TimeoutError:
-            raise InUse(f"another Litestream runs on {self._database}: end it first") from None
-        return lock
 
     async def _keep_running(self, process: asyncio.subprocess.Process) -> None:
         """Pass on what Litestream prints; start another when it ends."""

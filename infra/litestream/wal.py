@@ -1,10 +1,13 @@
 """What the supervisor does to the database's log (the WAL) while no Litestream runs."""
 
+import asyncio
 from pathlib import Path
 
 from infra.litestream.restored_files import is_missing
-from shared.db.engine import write_gate
+from shared.core.errors import InUse
+from shared.db.engine import checkpoints, write_gate
 from shared.db.engine.connection import open_connection, rows, scalar
+from shared.db.engine.lock import WorkerLock
 
 _GATE_LIMIT_S = 10.0
 
@@ -40,3 +43,17 @@ def begin_log(database: Path) -> None:
             rows(conn, f"PRAGMA user_version = {scalar(conn, 'PRAGMA user_version')}")
         finally:
             conn.close()
+
+
+async def lock_checkpoints(database: Path, limit_s: float) -> WorkerLock:
+    """Wait until no other process checkpoints; the lock, which the caller has then.
+
+    Raises:
+        InUse: another process has it for longer than *limit_s*.
+    """
+    lock = checkpoints.lock(database)
+    try:
+        await asyncio.wait_for(lock.acquire(), limit_s)
+    except TimeoutError:
+        raise InUse(f"another Litestream runs on {database}: end it first") from None
+    return lock

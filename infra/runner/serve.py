@@ -4,6 +4,9 @@ The handler is a functions-framework ASGI handler. The runner adds what the fram
 an enforced time limit, one log line for each request, and a stop within 3 s, even while a client listens to an event
 stream. The framework's own command serves the same handlers without these.
 
+With ``--standby`` the function is loaded, and opens nothing and refuses connections until ``infra.standby`` of this
+host has taken the replica's lease.
+
 Exit codes (sysexits): 0 stopped by a signal, 3 the lifespan failed to start, 64 no such function or option, 70 the
 function does not load, 73 can't listen, 78 the settings or the database can't be used.
 """
@@ -21,6 +24,7 @@ from types import FrameType
 from infra.runner.loader import Lifespan, function_names, load
 from infra.runner.request_guard import RequestGuard
 from infra.runner.server import FunctionServer
+from infra.serving import wait_until_served
 from shared.core import logs
 from shared.core.durations import parse_ms
 from shared.core.errors import ConfigInvalid, PostroomError, UnknownName
@@ -40,6 +44,7 @@ def serve(
     timeout_ms: int,
     on_ready: Callable[[], None] | None = None,
     package: str = "functions",
+    is_standby: bool = False,
 ) -> int:
     """Serve the function *name* on *sock* until SIGTERM or SIGINT. Blocks; call it from the main thread.
 
@@ -48,6 +53,7 @@ def serve(
         timeout_ms: the time until a response must begin.
         on_ready: called once, when the function answers requests.
         package: the package of the function's module.
+        is_standby: wait until ``infra.standby`` of this host says that the database may be opened.
 
     Returns:
         The exit code for the process, see above. The log has the reason for a failure.
@@ -57,7 +63,7 @@ def serve(
         signal.signal(number, _stop_at_once)
     try:
         logs.configure(name)
-        return _serve(name, sock, timeout_ms, on_ready, package)
+        return _serve(name, sock, timeout_ms, on_ready, package, is_standby)
     except _Stopped:
         return 0
     except SystemExit as end:  # from uvicorn: the lifespan did not start; the reason is in the log
@@ -75,13 +81,23 @@ def serve(
         sock.close()
 
 
-def _serve(name: str, sock: socket.socket, timeout_ms: int, on_ready: Callable[[], None] | None, package: str) -> int:
+def _serve(
+    name: str,
+    sock: socket.socket,
+    timeout_ms: int,
+    on_ready: Callable[[], None] | None,
+    package: str,
+    is_standby: bool,
+) -> int:
     app = load(name, package)
 
     from shared.roster.new_database import prepare_database
 
     settings = Settings.load()
     _refuse_unnamed_database(settings)
+    if is_standby:
+        log.info("function.standing_by")
+        wait_until_served(settings.db.absolute())
     prepare_database(settings.db, timezone=settings.timezone, agents_file=settings.agents_file)
     try:
         server = FunctionServer(RequestGuard(app, name=name, timeout_ms=timeout_ms), on_ready)
@@ -145,6 +161,9 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--timeout", type=_duration_ms, default=10_000, help="the time limit of a request; default: 10s"
     )
+    parser.add_argument(
+        "--standby", action="store_true", help="be ready, and serve when infra.standby of this host has the lease"
+    )
     options = parser.parse_args(arguments)
     if options.name not in function_names():
         raise _Usage(str(UnknownName("function", options.name, function_names())))
@@ -154,12 +173,26 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 def _listen(options: argparse.Namespace) -> socket.socket:
     if options.fd is not None:
         sock = socket.socket(fileno=options.fd)
-        if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        if not options.standby and not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             sock.detach()
             raise OSError(errno.EINVAL, "not a listening socket")
         return sock
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    if options.standby:
+        return _bound(family, (options.host, options.port))
     return socket.create_server((options.host, options.port), family=family, backlog=2048)
+
+
+def _bound(family: int, address: tuple[str, int]) -> socket.socket:
+    """A socket with the address, which refuses connections until the server listens on it."""
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 def _why_not(options: argparse.Namespace, error: OSError) -> str:
@@ -189,4 +222,4 @@ def main(arguments: Sequence[str]) -> int:
     def ready() -> None:
         log.info("function.listening", host=address[0], port=address[1])
 
-    return serve(options.name, sock=sock, timeout_ms=options.timeout, on_ready=ready)
+    return serve(options.name, sock=sock, timeout_ms=options.timeout, on_ready=ready, is_standby=options.standby)

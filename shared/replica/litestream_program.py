@@ -11,7 +11,9 @@ from pathlib import Path
 
 from shared.core.errors import ConfigInvalid
 
-_NOTHING_THERE = re.compile(r"no matching backup files|timestamp does not exist|no snapshots? available")
+_NOTHING_THERE = re.compile(
+    r"no matching backup files|no backups found|timestamp does not exist|no snapshots? available"
+)
 _NO_ANSWER = re.compile(r"connection refused|no such host|i/o timeout|StatusCode: 5\d\d")
 
 
@@ -55,6 +57,15 @@ def restore_command(url: str, target: Path, *position: str, check: str = "quick"
     """
     options = ["-if-replica-exists", "-integrity-check", check, "-json", *position]
     return [program(), "restore", *options, "-o", str(target), url]
+
+
+def follow_command(url: str, target: Path, every_ms: int) -> list[str]:
+    """The command that restores the prefix at *url* to *target*, and then applies each newer commit until SIGTERM.
+
+    It looks for newer ones each *every_ms*. ``TARGET-txid`` says which position the target has, from the end of the
+    restore on.
+    """
+    return [program(), "restore", "-f", "-follow-interval", f"{every_ms}ms", "-o", str(target), url]
 
 
 def says_nothing_is_there(output: str) -> bool:

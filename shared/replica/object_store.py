@@ -24,9 +24,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from shared.core.errors import ConfigInvalid, PermanentError, PostroomError, RetryableError
 from shared.db.engine.owner_only import make_folder
 from shared.replica.credentials import CredentialsMissing, CredentialsUnreachable, obstore_config
+from shared.replica.request_counts import OF_A_RESTORE, RequestCounter, RequestCounts
 
 REQUEST_SECONDS = 4.0
 CLOCK = "lease.clock"  # the object whose writing tells the store's time
+_KEYS_IN_A_PAGE = 1000  # of a listing: each page is one request
 _ATTEMPTS = 2  # a kept-alive balancer or a restarting store drops one request; the second attempt decides
 # 409: two writers at the same moment. 404, below: the object was deleted meanwhile.
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
@@ -52,6 +54,15 @@ class ObjectChanged(PostroomError):
 
 
 @dataclass(frozen=True, slots=True)
+class ListedObject:
+    """An object in a listing: its name, its size, and when it was written (Unix time, by the store's clock)."""
+
+    name: str
+    bytes: int
+    written_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaObject:
     """One version of an object.
 
@@ -68,6 +79,7 @@ class ReplicaObject:
 class ObjectStore(Protocol):
     """The objects under one replica's URL. Names are relative to the URL."""
 
+    requests: RequestCounter  # counts what a bucket bills
     ltx_files: str  # how the names of Litestream's files begin
     newest_ltx_files: str  # how the names of the files with the latest commits begin
 
@@ -86,6 +98,12 @@ class ObjectStore(Protocol):
 
     def names(self, beginning: str, after: str = "", *, limit: int) -> list[str]:
         """The first *limit* names that begin with *beginning* and sort behind *after*, in order."""
+
+    def every(self) -> list[ListedObject]:
+        """All objects under the URL."""
+
+    def count_restore(self) -> None:
+        """Litestream has restored from here: count its requests, of which it does not tell."""
 
     def delete(self, name: str) -> None:
         """Delete the object; a missing one is no error."""
@@ -126,12 +144,14 @@ class S3ObjectStore:
             self._endpoint = f"https://s3.{self._region}.amazonaws.com.cn"  # which obstore does not know
         self._has_bucket_in_path = bool(self._endpoint) or "." in bucket or query.get("force-path-style") == "true"
         self._store: Any = None
+        self.requests = RequestCounter()
 
     def get(self, name: str) -> ReplicaObject | None:
         try:
-            body, meta = self._ask(lambda: self._read(name))
+            body, meta = self._ask(lambda: self._read(name), RequestCounts(gets=1))
         except _NoSuchObject:
             return None
+        self.requests.add(RequestCounts(received_bytes=len(body)))
         if not meta["e_tag"]:
             raise StoreUnreachable(f"what answers for {self._name} is no object store")
         return ReplicaObject(body, meta["e_tag"], meta["last_modified"].timestamp())
@@ -140,29 +160,49 @@ class S3ObjectStore:
         import obstore
 
         mode: Any = "create" if replacing is None else {"e_tag": replacing}
-        written = self._ask(lambda: obstore.put(self._opened(), name, body, mode=mode, use_multipart=False))
+        written = self._ask(
+            lambda: obstore.put(self._opened(), name, body, mode=mode, use_multipart=False),
+            RequestCounts(puts=1, sent_bytes=len(body)),
+        )
         return str(written["e_tag"])
 
     def first(self, beginning: str, after: str = "") -> str | None:
         return next(iter(self.names(beginning, after, limit=1)), None)
 
     def names(self, beginning: str, after: str = "", *, limit: int) -> list[str]:
-        found = self._ask(lambda: self._listed(beginning, after, limit))
+        found = self._ask(lambda: self._listed(beginning, after, limit), RequestCounts(lists=1))
         if not found:
             # To obstore, a page to sign in to a network reads like an empty bucket; reading an object tells.
             self.get(CLOCK)
         return found
 
+    def every(self) -> list[ListedObject]:
+        import obstore
+
+        def listed() -> list[ListedObject]:
+            return [
+                ListedObject(item["path"], item["size"], item["last_modified"].timestamp())
+                for page in obstore.list(self._opened())
+                for item in page
+            ]
+
+        found = self._ask(listed, RequestCounts(lists=1))
+        self.requests.add(RequestCounts(lists=len(found) // _KEYS_IN_A_PAGE))
+        return found
+
+    def count_restore(self) -> None:
+        self.requests.add(OF_A_RESTORE)
+
     def delete(self, name: str) -> None:
         import obstore
 
         with suppress(_NoSuchObject):
-            self._ask(lambda: obstore.delete(self._opened(), name))
+            self._ask(lambda: obstore.delete(self._opened(), name), RequestCounts(deletes=1))
 
     def now_s(self) -> float:
         import obstore
 
-        self._ask(lambda: obstore.put(self._opened(), CLOCK, b"", use_multipart=False))
+        self._ask(lambda: obstore.put(self._opened(), CLOCK, b"", use_multipart=False), RequestCounts(puts=1))
         probe = self.get(CLOCK)
         if probe is None:
             raise StoreUnreachable(f"{self._name} has not kept {CLOCK}, which was just written there")
@@ -218,10 +258,11 @@ class S3ObjectStore:
         spared = self._environ.get("NO_PROXY") or self._environ.get("no_proxy")
         return {"proxy_url": proxy, "proxy_excludes": f"{_THIS_MACHINE},{spared}" if spared else _THIS_MACHINE}
 
-    def _ask(self, request: Callable[[], T]) -> T:
+    def _ask(self, request: Callable[[], T], counts: RequestCounts) -> T:
         from obstore.exceptions import BaseError
 
         for attempt in range(1, _ATTEMPTS + 1):
+            self.requests.add(counts)
             try:
                 return request()
             except (BaseError, FileNotFoundError) as error:  # obstore's "not found" is Python's
@@ -310,6 +351,7 @@ class FolderStore:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self.requests = RequestCounter()  # a folder bills nothing: it stays at none
 
     def get(self, name: str) -> ReplicaObject | None:
         path = self._root / name
@@ -346,6 +388,17 @@ class FolderStore:
 
     def names(self, beginning: str, after: str = "", *, limit: int) -> list[str]:
         return nsmallest(limit, self._names(beginning, after))
+
+    def every(self) -> list[ListedObject]:
+        found = []
+        for name in sorted(self._names("", "")):
+            with suppress(OSError):  # deleted meanwhile
+                facts = (self._root / name).stat()
+                found.append(ListedObject(name, facts.st_size, facts.st_mtime))
+        return found
+
+    def count_restore(self) -> None:
+        pass
 
     def delete(self, name: str) -> None:
         path = self._root / name

@@ -177,6 +177,18 @@ async def read_log(socket: Path, database: Path, limit_s: float) -> int:
     Raises:
         NotReplicated: it is not known to have read it; says why.
     """
+    return (await read_positions(socket, database, limit_s))[0]
+
+
+async def read_positions(socket: Path, database: Path, limit_s: float) -> tuple[int, int]:
+    """The position of the database, after what is committed so far, and that of the replica. It uploads nothing.
+
+    Args:
+        database: absolute, as Litestream calls it.
+
+    Raises:
+        NotReplicated: Litestream does not answer; says why.
+    """
     body = msgspec.json.encode({"path": str(database), "wait": False, "timeout": math.ceil(limit_s)})
     try:
         async with asyncio.timeout(limit_s):
@@ -185,7 +197,7 @@ async def read_log(socket: Path, database: Path, limit_s: float) -> int:
         raise _unanswered(socket, error) from None
     if synced is None:
         raise NotReplicated(text)
-    return synced.txid
+    return synced.txid, synced.replicated_txid
 
 
 def _unanswered(socket: Path, error: Exception) -> NotReplicated:

@@ -8,6 +8,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PIP = """#!/bin/sh
+echo "$@" >> started
+case "$*" in *compileall*) exit 1;; esac
 echo 'WARNING: Running pip as the root user can result in broken permissions'
 echo 'Collecting apsw>=3.51.3 (from postroom==0.1.0)'
 echo 'Collecting rich>=14 (from postroom==0.1.0)'
@@ -138,6 +140,15 @@ def test_progress_is_told_in_plain_words_and_pips_own_go_to_a_file(machine: Mach
     assert machine.setup("run").stderr == "", "it is ready"
 
 
+def test_packages_are_compiled_on_all_cores_and_once(machine: Machine) -> None:
+    """pip compiles on one core. A file that no Python of this version understands stops nothing."""
+    done = machine.setup("run")
+    assert done.returncode == 0, done.stderr
+    pip, compiler = (machine.project / "started").read_text().splitlines()
+    assert "--no-compile" in pip.split()
+    assert compiler == "-m compileall -qq -j 0 -x /tests/ .venv/lib"
+
+
 def test_a_failed_installation_shows_the_error_and_is_tried_again(machine: Machine) -> None:
     failed = machine.setup("run", PIP_FAILS="1")
     assert failed.returncode == 1
@@ -150,3 +161,10 @@ def test_nothing_names_one_version_of_java_that_some_systems_lack() -> None:
     for path in (*ROOT.glob("infra/**/*"), *ROOT.glob("spark_jobs/**/*.py"), ROOT / "README.md", ROOT / "Makefile"):
         if path.is_file() and path.suffix in (".py", ".sh", ".md", ""):
             assert "openjdk-" not in path.read_text(), path
+
+
+def test_the_benchmarks_take_a_jar_that_is_named(machine: Machine) -> None:
+    machine.debian(machine.java("17"))
+    done = machine.setup("jdbc", POSTROOM_BENCH_JDBC="/opt/sqlite-jdbc.jar")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (machine.project / "asked").exists()

@@ -103,7 +103,8 @@ class Running:
         """Kill -9 the supervisor and its Litestream."""
         pids = descendants(self.supervisor.pid)
         for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it ends with its supervisor
+                os.kill(pid, signal.SIGKILL)
         until(lambda: not any(map(is_alive, pids[1:])), "Litestream goes on without its supervisor")
 
     def freeze(self):

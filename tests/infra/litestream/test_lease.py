@@ -265,3 +265,26 @@ def test_an_epoch_that_was_named_late_is_noted_with_the_first_full_copy(store: A
     asyncio.run(one.note_full_copy(first, "epoch_of_the_file"))
 
     assert (one.record.current.epoch, one.record.has_full_copy) == ("epoch_of_the_file", True)
+
+
+def test_a_version_that_was_watched_until_its_lease_ran_out_is_taken_whatever_the_stores_clock_says(
+    store: Aged,
+) -> None:
+    holder = lease(store, "one", ttl_ms=5000)
+    take(holder)
+    watched = store.get(NAME)
+
+    asyncio.run(lease(store, "two", ttl_ms=5000).take(run_out=watched))
+
+    with pytest.raises(LeaseLost, match="host-two"):
+        asyncio.run(holder.renew(newest_event_id=1))
+
+
+def test_a_lease_that_was_renewed_since_it_was_watched_is_not_taken(store: Aged) -> None:
+    holder = lease(store, "one", ttl_ms=5000)
+    take(holder)
+    watched = store.get(NAME)
+    asyncio.run(holder.renew(newest_event_id=1))
+
+    with pytest.raises(LeaseHeld):
+        asyncio.run(lease(store, "two", ttl_ms=5000).take(run_out=watched))

@@ -357,7 +357,7 @@ def test_a_first_prefix_that_was_named_without_an_answer_accepts_its_own_file(tm
     machine, other = Machine(tmp_path / "one", url), Machine(tmp_path / "two", url)
     for each in (machine, other):
         prepare_database(each.database)
-    lease = Lease(CutOff(tmp_path / "replica"), owner_of(tmp_path / "one" / "owner", machine.database), ttl_ms=1)
+    lease = Lease(CutOff(tmp_path / "replica"), owner_of(tmp_path / "one" / "owner", machine.database), ttl_ms=60_000)
     with pytest.raises(StoreUnreachable):
         asyncio.run(prepare_replication(machine.database, url, lease, ENVIRONMENT, limit_s=30))
     named = lease_record.read(lease.store)

@@ -131,7 +131,7 @@ def test_the_supervisor_removes_old_prefixes_one_after_the_other(tmp_path: Path)
     store, told = FolderStore(tmp_path / "replica"), []
 
     async def keep(one: LitestreamSupervisor) -> None:
-        assert [await one.remove() for _ in range(4)] == [None] * 4
+        assert [await one.removal.remove() for _ in range(4)] == [None] * 4
 
     lease = supervise(tmp_path, store, told, keep)
 
@@ -147,10 +147,10 @@ def test_a_prefix_that_can_not_be_removed_stays_in_the_lease_record(tmp_path: Pa
     store.refuses = True
 
     async def keep(one: LitestreamSupervisor) -> None:
-        assert await one.remove() == "not now"
+        assert await one.removal.remove() == "not now"
         assert len(one.lease.record.old_prefixes) == 3
         store.refuses = False
-        assert await one.remove() is None
+        assert await one.removal.remove() is None
 
     assert len(supervise(tmp_path, store, told, keep).record.old_prefixes) == 2
     assert told == ["replicate.removed"]
@@ -162,7 +162,7 @@ def test_a_supervisor_that_lost_the_lease_ends_instead_of_removing(tmp_path: Pat
 
     async def keep(one: LitestreamSupervisor) -> None:
         await other.take()
-        await one.remove()
+        await one.removal.remove()
 
     supervise(tmp_path, store, told, keep)
     assert told == ["replicate.fenced"]
@@ -200,7 +200,7 @@ def test_every_instant_within_the_retention_is_restored_and_read(
             ["true"], replica=url, environment=ENVIRONMENT, database=tmp_path / "none.db", control=tmp_path / "l.sock",
             lease=lease, report=lambda event, **_: told.append(event), retention_ms=RETENTION_MS,
         )  # fmt: skip
-        assert await supervisor.remove() is None
+        assert await supervisor.removal.remove() is None
         await lease.release()
 
     asyncio.run(go())

@@ -7,6 +7,7 @@ import apsw
 import httpx
 import pytest
 
+from infra.serving import serving_lock
 from shared.roster.new_database import prepare_database
 from tests.infra.litestream.test_litestream import until
 from tests.infra.processes import ROOT, listening_socket
@@ -389,6 +390,34 @@ def test_the_command_serves_an_inherited_socket(start, client, environment):
     process.wait_for("function.ready")
 
     assert client.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+
+
+def test_a_function_stands_by_until_infra_standby_serves_and_opens_nothing_before(start, client, environment):
+    database = Path(environment["POSTROOM_DB"])
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{sock.getsockname()[1]}"
+        words = ("-m", "infra.runner", "sweep", "--standby", "--fd", sock.fileno())
+        process = start(*words, environment=environment, pass_fds=[sock.fileno()])
+    process.wait_for("function.standing_by")
+    with pytest.raises(httpx.ConnectError):
+        client.get(f"{address}/healthz")
+    assert not database.exists()
+
+    lock = serving_lock(database)
+    until(lock.try_acquire, "the lock was not free")
+    process.wait_for("function.ready")
+
+    assert client.get(f"{address}/healthz").status_code == 200
+    lock.release()
+
+
+def test_a_signal_while_a_function_stands_by_is_a_clean_end(start, environment):
+    process = start("-m", "infra.runner", "sweep", "--standby", "--port", "0", environment=environment)
+    process.wait_for("function.standing_by")
+
+    assert process.stop(signal.SIGTERM)[0] == 0
+    assert not Path(environment["POSTROOM_DB"]).exists()
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -1,0 +1,28 @@
+"""The newest position that a prefix has in the bucket."""
+
+from shared.replica.lease_record import ReplicaPrefix
+from shared.replica.object_store import ObjectStore
+
+_AT_ONCE = 1000
+
+
+def newest_position(store: ObjectStore, prefix: ReplicaPrefix, known: str) -> str:
+    """The newest commit in the prefix, sixteen hexadecimal digits.
+
+    Args:
+        known: a position that the prefix has reached, from which on the files are listed; empty: from the first.
+
+    Raises:
+        StoreUnreachable, StoreRefused
+    """
+    files = prefix.key(store.newest_ltx_files)
+    after = f"{files}{known}-{known}.ltx" if known else ""
+    newest = known
+    while found := store.names(files, after=after, limit=_AT_ONCE):
+        after = found[-1]
+        newest = max(newest, *map(_position, found))
+    return newest
+
+
+def _position(name: str) -> str:
+    return name.rpartition("/")[2].partition(".")[0].rpartition("-")[2]

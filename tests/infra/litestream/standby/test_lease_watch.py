@@ -1,0 +1,77 @@
+from dataclasses import replace
+
+from infra.litestream.standby.lease_watch import LeaseWatch, NextStep, next_step
+from shared.replica.lease_record import NO_RECORD
+from shared.replica.object_store import ReplicaObject
+
+HELD = replace(NO_RECORD, owner="owner_them", token="one", ttl_ms=5000)
+
+
+def version(record, tag="v1", written_at_s=1_700_000_000.0):
+    return ReplicaObject(record.dump(), tag, written_at_s)
+
+
+def watch_of(record, at_s=100.0):
+    return LeaseWatch().saw(version(record), at_s)
+
+
+def test_a_replica_without_a_lease_is_free_at_once():
+    assert LeaseWatch().saw(None, 100.0).is_free("us", 100.0)
+
+
+def test_a_lease_that_is_held_is_free_when_it_has_not_changed_for_as_long_as_it_lasts():
+    watch = watch_of(HELD, 100.0)
+    later = watch.saw(version(HELD), 104.0)
+
+    assert not later.is_free("us", 104.9)
+    assert not later.is_free("us", 105.0), "the two clocks may differ in speed"
+    assert later.is_free("us", 105.1)
+
+
+def test_a_renewal_begins_the_wait_anew():
+    renewed = watch_of(HELD, 100.0).saw(version(replace(HELD, newest_event_id=7), "v2"), 104.0)
+
+    assert not renewed.is_free("us", 108.9)
+    assert renewed.is_free("us", 109.1)
+
+
+def test_a_renewal_that_wrote_the_same_bytes_is_seen_by_the_instant_of_its_writing():
+    again = watch_of(HELD, 100.0).saw(version(HELD, written_at_s=1_700_000_004.0), 104.0)
+
+    assert not again.is_free("us", 105.1)
+
+
+def test_a_lease_that_was_given_back_or_was_ours_is_free_at_once():
+    assert watch_of(replace(HELD, is_released=True)).is_free("us", 100.0)
+    assert watch_of(replace(HELD, owner="us")).is_free("us", 100.0)
+    assert not watch_of(HELD).is_free("us", 100.0)
+
+
+def test_a_lease_is_overdue_when_its_holder_has_missed_a_renewal():
+    watch = watch_of(HELD, 100.0)
+
+    assert not watch.is_overdue("us", 102.4)
+    assert watch.is_overdue("us", 102.5)
+    assert not watch.is_overdue("us", 105.1), "it is free then"
+    assert not watch.saw(version(HELD, "v2"), 102.6).is_overdue("us", 102.7)
+
+
+def test_the_next_look_is_soon_and_not_later_than_the_end_of_the_lease():
+    watch = watch_of(HELD, 100.0)
+
+    assert watch.pause_s(100.0) == 0.25
+    assert round(watch.pause_s(105.05), 6) == 0.05
+    assert watch.pause_s(106.0) == 0
+    assert watch_of(replace(HELD, ttl_ms=60_000)).pause_s(100.0) == 1.0
+
+
+def test_a_host_takes_a_free_lease_and_follows_where_another_holds_it():
+    watch = watch_of(HELD, 100.0)
+
+    assert next_step(watch, "us", 101.0, has_file=False) is NextStep.FOLLOW
+    assert next_step(watch, "us", 105.1, has_file=False) is NextStep.TAKE
+    assert next_step(watch, "owner_them", 101.0, has_file=True) is NextStep.TAKE
+
+
+def test_a_file_that_another_host_has_gone_on_without_is_found_before_the_takeover():
+    assert next_step(watch_of(HELD, 100.0), "us", 101.0, has_file=True) is NextStep.SET_ASIDE

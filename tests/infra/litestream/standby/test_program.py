@@ -1,0 +1,84 @@
+"""``python -m infra.standby``: what it refuses, and with which exit code."""
+
+import asyncio
+import configparser
+from dataclasses import replace
+
+import pytest
+
+from infra.litestream.restore import exit_code
+from infra.litestream.restored_files import FileRefused
+from infra.litestream.standby import program
+from shared.core.errors import ConfigInvalid
+from shared.replica import lease_record
+from shared.replica.lease_record import NO_RECORD, ReplicaPrefix
+from shared.replica.object_store import open_store
+from shared.roster.new_database import prepare_database
+from tests.infra.processes import ROOT
+
+THERE = ReplicaPrefix("epoch_1", "epoch_1", "owner_them", 1)
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    """The environment of a host whose replica another host holds the lease of."""
+    url = f"file://{tmp_path}/replica"
+    settings = {
+        "POSTROOM_DB": str(tmp_path / "host" / "p.db"),
+        "POSTROOM_REPLICA_URL": url,
+        "POSTROOM_LITESTREAM_SOCKET": str(tmp_path / "l.sock"),
+        "POSTROOM_REPLICA_LEASE": "5s",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    held = replace(NO_RECORD, owner="owner_them", token="t", host="host-1", ttl_ms=60_000, current=THERE)
+    open_store(url, {}).put(lease_record.NAME, held.dump(), replacing=None)
+    return tmp_path / "host" / "p.db"
+
+
+def start(*words):
+    return asyncio.run(program.run(program.parse(words)))
+
+
+def test_a_file_that_another_host_has_gone_on_without_is_refused_at_the_start_and_unchanged(host):
+    prepare_database(host)
+    before = host.read_bytes()
+
+    with pytest.raises(FileRefused, match="the replica's lease is with host-1") as refused:
+        start()
+
+    assert exit_code(refused.value) == 65
+    assert host.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("POSTROOM_REPLICA_LEASE", "4s", "at least 5s for a pair of hosts"),
+        ("POSTROOM_STANDBY_FOLLOW", "20ms", "from 100ms to 10s"),
+        ("POSTROOM_REPLICA_RETENTION_MS", "soon", "POSTROOM_REPLICA_RETENTION_MS"),
+        ("POSTROOM_LITESTREAM_SOCKET", "", "POSTROOM_LITESTREAM_SOCKET is not set"),
+    ],
+)
+def test_a_wrong_setting_ends_the_start_before_anything_is_touched(host, monkeypatch, name, value, sentence):
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(ConfigInvalid, match=sentence) as refused:
+        start()
+
+    assert exit_code(refused.value) == 78
+    assert not host.parent.exists()
+
+
+@pytest.mark.parametrize("name", ["postroom-host", "postroom-function@", "postroom-ticker"])
+def test_systemd_never_gives_up_and_leaves_litestream_to_the_standby_program(name):
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str
+    unit.read(ROOT / "infra" / "systemd" / f"{name}.service")
+
+    assert unit["Service"]["Restart"] == "always"
+    assert unit["Unit"]["StartLimitIntervalSec"] == "0", "five ends in ten seconds would be the last"
+    if name == "postroom-host":
+        assert unit["Service"]["KillMode"] == "mixed", "a second SIGTERM cuts Litestream's last upload short"
+    else:
+        assert unit["Unit"]["BindsTo"] == unit["Unit"]["After"] == "postroom-host.service"
