@@ -12,6 +12,7 @@ from shared.rest import endpoints
 from shared.rest.http import free_programs
 from shared.rest.http.authorization import Authorization
 from shared.rest.http.endpoint import routes
+from shared.rest.http.past import OnlyReads
 from shared.rest.http.service import Service
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app
@@ -34,7 +35,8 @@ def _why_token() -> str | None:
     return free_programs.why_token(service.reader, service.settings)
 
 
-_app = Authorization(function_app("api", _routes), lambda: _service.get().settings.api_token, _why_token)
+_reading = OnlyReads(function_app("api", _routes), lambda: _service.get().past)
+_app = Authorization(_reading, lambda: _service.get().settings.api_token, _why_token)
 
 
 @framework.http

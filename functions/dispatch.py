@@ -20,7 +20,8 @@ from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
 from shared.db.access import albums
 from shared.db.engine.connection import savepoint
-from shared.db.queue import claims, events, messages, ready_sessions, spoken
+from shared.db.engine.past import Past
+from shared.db.queue import claims, events, messages, past_replays, ready_sessions, spoken
 from shared.db.queue.claims import Claim
 from shared.db.queue.events import EventData
 from shared.db.queue.message_row import UnreadableMessage
@@ -34,7 +35,7 @@ from shared.queue.turns import RetryPolicy
 from shared.roster.served_accounts import ServedAccounts
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app, tick_route
-from shared.runtime.http_client import Client, HttpClient
+from shared.runtime.http_client import Client
 from shared.runtime.service import LazyService
 from shared.runtime.worker import Backlog
 from shared.runtime.worker_service import WorkerService, wake
@@ -48,13 +49,15 @@ from shared.turn.turn_runner import RunningTurn, TurnRunner
 
 log = logs.get()
 
+_REPLAY_PAUSE_S = 1.0  # between looks for a replay that waits, in a copy of the past
+
 
 class Dispatch(WorkerService):
     """Schedules turns: which session runs next, and which running turn makes room for something urgent."""
 
     def __init__(self, settings: Settings, client: Client | None = None) -> None:
         super().__init__("dispatch", settings)
-        self.client: Client = pacing.paced(client or HttpClient(), self)
+        self.client: Client = pacing.paced(self.outgoing(client), self)
         accounts = ServedAccounts(settings)
         self.settlement = Settlement(self)
         self.gateway = ModelGateway(
@@ -99,6 +102,27 @@ class Dispatch(WorkerService):
             self.kick("deliver")
         if self._versions is None:
             self._versions = asyncio.create_task(program_versions.tell(agents.every(self.reader)))
+
+    async def repair_past(self, past: Past) -> None:
+        """Fail the turns of replays whose process is gone; what ran at that instant stays as it was."""
+
+        def work(conn: apsw.Connection) -> None:
+            policy, now_ms = RetryPolicy.of(self.settings), clock.now_ms()
+            turns.rescue(conn, policy, now_ms=now_ms, everything=True, only=past_replays.sessions(conn, past))
+
+        await self.writer.run(work)
+        await super().repair_past(past)
+
+    async def step_in_past(self, past: Past) -> float | None:
+        """Start the turns of replays, and no other; the seconds until a replay may have more."""
+        if self.settlement.unwritten:
+            await self.settlement.write_unwritten()
+        busy = {turn.claim.agent for turn in self.running_turns.values()}
+        room = self.settings.max_concurrent_turns - self.worker.running
+        ready = past_replays.ready(self.reader, past, now_ms=clock.now_ms(), busy=busy)[: max(0, room)]
+        if ready:
+            await self._start(ready)
+        return _REPLAY_PAUSE_S if past_replays.is_waiting(self.reader, past) else None
 
     async def work_is_over(self) -> None:
         if self._versions is not None:

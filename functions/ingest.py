@@ -28,7 +28,7 @@ from shared.db.engine.connection import open_connection
 from shared.db.roster import accounts as roster
 from shared.inbound import events, suggestions, withdrawals
 from shared.replica.sync import Replication
-from shared.routing.apply import Routed
+from shared.routing.apply import Routed, sum_of
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app, read_body
 from shared.runtime.service import FunctionService, LazyService
@@ -49,7 +49,7 @@ class Ingest(FunctionService):
         self.replication = Replication(settings, registry.PLATFORMS)  # first: it may refuse the settings
         super().__init__(settings)
         self.policy = AccessPolicy.of(settings)
-        self._to_kick: set[str] = set()
+        self._kicked: set[str] = set()  # in this turn of the event loop
         self._late: set[asyncio.Task[None]] = set()
         self._reader: apsw.Connection | None = None
         self._tokens_changed_ns: int | None = None
@@ -60,6 +60,7 @@ class Ingest(FunctionService):
         Raises:
             UnknownName: there is no such account.
             ConfigInvalid: the account lacks a setting; the message names it.
+            apsw.Error: the database can't tell which accounts there are.
         """
         if accounts.is_further(account):
             if not self._is_there(account):
@@ -106,11 +107,11 @@ class Ingest(FunctionService):
         self, channel: str, received: Received, work: Callable[[apsw.Connection], list[Routed]]
     ) -> WebhookReply:
         routed = await self.writer.run(work)
-        self._kick_soon(*self._functions_to_kick(routed))
-        log.info("ingest.stored", channel=channel, **_facts(routed))
+        total = routed[0] if len(routed) == 1 else sum_of(routed)
+        self._kick_once(*_functions_to_kick(total))
+        log.info("ingest.stored", channel=channel, **_facts(total, routed))
         await self.replication.confirm(channel)
-        is_answered = any(each.is_answered for each in routed)
-        return received.reply if is_answered else received.not_taken or received.reply
+        return received.reply if total.is_answered else received.not_taken or received.reply
 
     async def _stored_in_time(
         self,
@@ -164,21 +165,15 @@ class Ingest(FunctionService):
             log.exception("ingest.no_choices", channel=channel)
             return []
 
-    def _functions_to_kick(self, routed: list[Routed]) -> Iterator[str]:
-        if any(each.stored or each.gathered or each.changed for each in routed):
-            yield "dispatch"
-        if any(each.said for each in routed):
-            yield "deliver"
-
-    def _kick_soon(self, *names: str) -> None:
-        """Kick once for all events of the same commit: their requests resume before the scheduled call."""
-        if names and not self._to_kick:
-            asyncio.get_running_loop().call_soon(self._kick_all)
-        self._to_kick.update(names)
-
-    def _kick_all(self) -> None:
-        self.kick(*self._to_kick, "api")
-        self._to_kick.clear()
+    def _kick_once(self, *names: str) -> None:
+        """Kick at once, before anything else; one kick is for all events of a commit, which resume in the same turn."""
+        if not names:
+            return
+        if not self._kicked:
+            asyncio.get_running_loop().call_soon(self._kicked.clear)
+        new = [name for name in (*names, "api") if name not in self._kicked]
+        self._kicked.update(new)
+        self.kick(*new)
 
     async def keep_unreadable(self, channel: Channel, body: bytes, reason: str, *, now_ms: int) -> WebhookReply:
         """Record once why a signed body can't be read, however often it comes. The body is not kept."""
@@ -204,16 +199,22 @@ async def _until(task: asyncio.Task[Any], instant_s: float) -> None:
     await asyncio.wait({task}, timeout=max(0.0, instant_s - asyncio.get_running_loop().time()))
 
 
-def _facts(routed: list[Routed]) -> dict[str, Any]:
+def _functions_to_kick(routed: Routed) -> Iterator[str]:
+    if routed.stored or routed.gathered or routed.changed:
+        yield "dispatch"
+    if routed.said:
+        yield "deliver"
+
+
+def _facts(total: Routed, routed: list[Routed]) -> dict[str, Any]:
     """The fields of the log line: the number of stored messages, and what else happened."""
-    facts = {
-        "dropped": [each.dropped for each in routed if each.dropped],
-        "held": sum(each.held for each in routed),
-        "duplicates": sum(each.duplicates for each in routed),
-        "changed": sum(each.changed for each in routed),
-        "gathered": sum(each.gathered for each in routed),
-    }
-    return {"stored": sum(each.stored for each in routed), **{name: fact for name, fact in facts.items() if fact}}
+    facts: dict[str, Any] = {"stored": total.stored}
+    if total.dropped:
+        facts["dropped"] = [each.dropped for each in routed if each.dropped]
+    for name in ("held", "duplicates", "changed", "gathered"):
+        if count := getattr(total, name):
+            facts[name] = count
+    return facts
 
 
 _service = LazyService(Ingest)
@@ -231,6 +232,9 @@ async def _webhook(request: Request) -> Response:
         received = channel.receive(asked, now_ms=now_ms)
     except UnknownName as error:
         return JSONResponse({"error": str(error)}, status_code=404)
+    except apsw.Error as error:
+        log.exception("ingest.no_accounts", channel=name)
+        return _later(f"the accounts can't be read: {type(error).__name__}")
     except ConfigInvalid as error:
         log.error("ingest.not_configured", channel=name, reason=str(error))
         return _later(f"channel {name} is not configured; the log says which setting is missing")
@@ -242,6 +246,11 @@ async def _webhook(request: Request) -> Response:
         work = service.keep_unreadable(channel, body, str(error), now_ms=now_ms)
     else:
         work = service.store(name, received, began_s=began_s, now_ms=now_ms)
+    return await _answer(name, work)
+
+
+async def _answer(name: str, work: Coroutine[Any, Any, WebhookReply]) -> Response:
+    """The answer of an account to its platform, once *work* has stored the event; 503 if it could not."""
     try:
         async with asyncio.timeout(_STORE_LIMIT_S):
             reply = await work
@@ -262,7 +271,13 @@ def _later(reason: str) -> Response:
     return JSONResponse({"error": reason}, status_code=503, headers={"Retry-After": _RETRY_AFTER_S})
 
 
-_app = function_app("ingest", [Route("/webhooks/{account}", _webhook, methods=["GET", "POST"])])
+async def _take(request: Request) -> Response:
+    """A webhook, unless the database is a copy of the past, to which nothing comes."""
+    past = _service.get().past
+    return await _webhook(request) if past is None else _later(past.sentence)
+
+
+_app = function_app("ingest", [Route("/webhooks/{account}", _take, methods=["GET", "POST"])])
 
 
 @framework.http

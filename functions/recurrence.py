@@ -16,6 +16,7 @@ from shared.core import clock, logs
 from shared.queue import series
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app, tick_route
+from shared.runtime.past import held
 from shared.runtime.service import FunctionService, LazyService
 
 log = logs.get()
@@ -65,6 +66,8 @@ lifespan = _service.lifespan
 
 
 async def _tick(service: Recurrence) -> Response:
+    if service.past is not None:
+        return held(service.past)
     advanced = await service.once(now_ms=clock.now_ms())
     found = {**advanced.counts, "failed": advanced.failed}
     log.info("recurrence.done", **{name: count for name, count in found.items() if count})

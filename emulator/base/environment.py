@@ -35,6 +35,9 @@ DUMMY_AWS = {
     "NO_PROXY": "127.0.0.1,localhost",
 }
 
+# What has failed in a replay is told, and not tried again.
+OF_PAST = {"POSTROOM_MAX_ATTEMPTS": "1"}
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CLOUD = re.compile(r"arn:aws|amazonaws\.com|\$\{|\{\{resolve:")
 # https://core.telegram.org/bots/api#authorizing-your-bot: digits, a colon, 35 characters.
@@ -99,9 +102,17 @@ def for_function(
 ) -> dict[str, str]:
     """The whole environment of one function, without the values of the template that point into a cloud."""
     declared = {name: value for name, value in template.items() if not _CLOUD.search(value)}
-    local = {setting.name: setting.value for setting in files if not setting.name.startswith("AWS_")}
     chosen = {name: environ[name] for name in (*FROM_SHELL, *_of_the_gateway()) if name in environ}
-    return base(environ) | declared | dict(emulator) | local | chosen | dict(own)
+    return base(environ) | declared | dict(emulator) | _local(files) | chosen | dict(own)
+
+
+def for_relay(environ: Mapping[str, str], files: Iterable[EnvSetting], own: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment of the relay of Discord's Gateway: the files, and above them the emulator's variables."""
+    return base(environ) | _local(files) | dict(own)
+
+
+def _local(files: Iterable[EnvSetting]) -> dict[str, str]:
+    return {setting.name: setting.value for setting in files if not setting.name.startswith("AWS_")}
 
 
 def ignored(files: Iterable[EnvSetting], own: Mapping[str, str]) -> list[str]:
@@ -111,6 +122,11 @@ def ignored(files: Iterable[EnvSetting], own: Mapping[str, str]) -> list[str]:
         for setting in files
         if setting.name in own or setting.name.startswith("AWS_")
     ]
+
+
+def without_accounts(files: Iterable[EnvSetting]) -> list[EnvSetting]:
+    """The settings of Postroom itself, and so of models; what belongs to an account of a platform is left out."""
+    return [setting for setting in files if setting.name.upper().startswith("POSTROOM_")]
 
 
 def unknown(files: Iterable[EnvSetting], known: Collection[str]) -> list[str]:

@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from emulator.base.past_question import PastQuestion
 from emulator.base.state import StateFolder
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """``is_kept``: the state folder stays when the emulator stops; ``relay``: Discord's Gateway is relayed too."""
+    """``is_kept``: the state folder stays when the emulator stops; ``relay``: Discord's Gateway is relayed too;
+    ``past``: the database is this position of a replica.
+    """
 
     project: Path
     template: Path
@@ -17,3 +20,4 @@ class RunOptions:
     watch: bool = True
     is_kept: bool = True
     relay: bool = False
+    past: PastQuestion | None = None

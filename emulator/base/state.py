@@ -54,6 +54,11 @@ class StateFolder:
         return self.path / "postroom.db"
 
     @property
+    def platforms(self) -> Path:
+        """The chats on the fake platforms."""
+        return self.path / "platforms.db"
+
+    @property
     def s3(self) -> Path:
         return self.path / "s3"
 
@@ -78,6 +83,11 @@ class StateFolder:
     @property
     def instance_file(self) -> Path:
         return self.path / "instance.json"
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it has neither a database nor a bucket, as after a start that was refused."""
+        return not self.database.exists() and not (self.s3.is_dir() and any(self.s3.iterdir()))
 
     @property
     def run(self) -> Path:

@@ -51,12 +51,14 @@ class RestClient:
         url: without a path.
         state: the folder of the emulator that serves it, if the API was found by that folder.
         is_by_option: the URL was an option, so the commands in hints need it too.
+        past: the sentence of a copy of the past, if the emulator in *state* is one.
     """
 
     url: str
     token: str | None = field(default=None, repr=False)
     state: Path | None = None
     is_by_option: bool = False
+    past: str | None = None
 
     def get(self, *path: str | int, **query: str | int | None) -> Any:
         """``GET /api/PATH?QUERY``, without the parameters that are None."""
@@ -151,6 +153,22 @@ def get_json(url: str, target: str) -> Any:
         return None
 
 
+def post_json(
+    url: str, target: str, headers: Mapping[str, str], *, body: Mapping[str, Any] | None = None, limit_s: float
+) -> tuple[int, dict[str, Any]]:
+    """Status and parsed response of a POST.
+
+    Raises:
+        OSError: there was no answer.
+    """
+    try:
+        status, text = _request(url, "POST", target, headers, body or {}, limit_s=limit_s)
+        answer = json.loads(text)
+    except (http.client.HTTPException, ValueError) as error:
+        raise ConnectionError(str(error)) from None
+    return status, answer if isinstance(answer, dict) else {}
+
+
 def _request(
     url: str, method: str, target: str, headers: Mapping[str, str], body: Mapping[str, Any] | None, *, limit_s: float
 ) -> tuple[int, bytes]:
@@ -190,7 +208,8 @@ def find(folder: Path | None, url: str | None, environ: Mapping[str, str] = os.e
         return RestClient(address, environ.get(TOKEN), is_by_option=url != environ.get(URL))
     state = folder or STATE
     instance = instance_in(state)
-    return RestClient(instance["urls"]["api"], instance["environment"].get(TOKEN), state)
+    past = (instance.get("past") or {}).get("sentence")
+    return RestClient(instance["urls"]["api"], instance["environment"].get(TOKEN), state, past=past)
 
 
 def instance_in(state: Path) -> dict[str, Any]:

@@ -11,10 +11,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from emulator.base import errors
 from emulator.base.errors import EmulatorError
@@ -22,10 +25,27 @@ from emulator.base.hints import STATE, command_line
 from emulator.base.state import StateFolder, find_running
 from emulator.base.terminal import PROSE, escape, indent_more
 from shared.core.errors import PostroomError
+from shared.core.validation import without_prefix
+
+if TYPE_CHECKING:
+    from emulator.base.past_question import PastQuestion
 
 EXEC_READY_LIMIT_S = 60.0
 
+
+class PlainGroup(TyperGroup):
+    """Commands whose usage errors are in our words: typer checks with pydantic, which begins them with its own."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = without_prefix(error.message)
+            raise
+
+
 app = typer.Typer(
+    cls=PlainGroup,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -54,6 +74,16 @@ Log = Annotated[
 Relay = Annotated[
     bool, typer.Option("--relay", help="Run the relay of Discord's Gateway too, for what people type there.")
 ]
+Replica = Annotated[
+    str | None,
+    typer.Option(
+        "--from-replica",
+        help="Open the past of this replica: s3://bucket/path or file:///folder. It is only read.",
+    ),
+]
+Timestamp = Annotated[str | None, typer.Option(help="Of the past: an instant such as 2026-03-01T12:00:00Z.")]
+Txid = Annotated[str | None, typer.Option(help="Of the past: a position, as Litestream numbers it.")]
+Epoch = Annotated[str | None, typer.Option(help="Of the past: only in this history of the replica.")]
 Host = Annotated[str, typer.Option(help="127.0.0.1 or localhost: the emulator serves this machine only.")]
 
 _TEMPLATE = Path("template.yaml")
@@ -69,11 +99,19 @@ def run(
     log: Log = None,
     host: Host = "127.0.0.1",
     relay: Relay = False,
+    from_replica: Replica = None,
+    timestamp: Timestamp = None,
+    txid: Txid = None,
+    epoch: Epoch = None,
 ) -> None:
-    """Start everything in the foreground; Ctrl-C stops it and leaves nothing behind."""
+    """Start everything in the foreground; Ctrl-C stops it and leaves nothing behind.
+
+    With --from-replica, the past of a Postroom: to look at, and to replay conversations with another agent.
+    """
     from emulator.base import console
 
     _only_loopback(host)
+    question, state = _past(from_replica, timestamp, txid, epoch, state, is_ephemeral=ephemeral)
     folder = _state(state, ephemeral)
     out = console.for_run(log)
 
@@ -83,7 +121,9 @@ def run(
             from emulator.base.options import RunOptions
             from emulator.system.supervisor import Supervisor
 
-            options = RunOptions(Path.cwd(), template.resolve(), folder, port, not no_watch, not ephemeral, relay)
+            options = RunOptions(
+                Path.cwd(), template.resolve(), folder, port, not no_watch, not ephemeral, relay, question
+            )
             supervisor = Supervisor(options, out)
             try:
                 if await _first_of(supervisor.start(), signalled):
@@ -158,6 +198,12 @@ def chat(
         _fail(
             f"no emulator is running in {state}: start it with `{command_line('run', state)}`, in another terminal",
             os.EX_UNAVAILABLE,
+        )
+    if instance.get("past"):
+        _fail(
+            f"{instance['past']['sentence']}: no agent answers there. To let one answer what people wrote then: "
+            f"`{command_line('replay SESSION', state)}`",
+            os.EX_NOPERM,
         )
     url = instance["urls"]["gateway"]
     code = run_chat(
@@ -289,6 +335,26 @@ def _exit(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     except OSError as error:
         _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", os.EX_OSERR)
     raise typer.Exit(code)
+
+
+def _past(
+    replica: str | None, timestamp: str | None, txid: str | None, epoch: str | None, state: Path, *, is_ephemeral: bool
+) -> tuple["PastQuestion | None", Path]:
+    """The past that is asked for, and its state folder: a fresh one, unless another than the default is named."""
+    from emulator.base import past_question
+
+    try:
+        question = past_question.check(replica, timestamp, txid, epoch, now=datetime.now(UTC))
+        if question is None or is_ephemeral or state.resolve() != STATE.resolve():
+            return question, state
+        if question.timestamp is None and question.txid is None:
+            from emulator.storage import past
+
+            question = replace(question, txid=past.find(question).txid)
+        folder = question.folder(question.txid or "")
+    except EmulatorError as error:
+        _fail(str(error), error.exit_code)
+    return question, folder
 
 
 def _state(state: Path, ephemeral: bool) -> StateFolder:

@@ -10,21 +10,28 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import IO, Any
 
 from emulator.base.terminal import escape, escape_json
 
+_MICRO = 1_000_000
+_PAGE_WIDTH = 120
 _PIPE_WIDTH = 100_000  # columns of a table that goes into a pipe
 _INSTANTS_MS = range(10**12, 10**13)  # 2001 to 2286; no count or duration of ours is as large
 
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """Rows under *columns*; *empty* is the sentence instead of a table without rows."""
+    """Rows under *columns*; *empty* is the sentence instead of a table without rows.
+
+    *has_lines*: a cell may have several lines, and the table is as narrow as a page where it goes into a pipe.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     empty: str
+    has_lines: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +100,14 @@ def _write_table(table: TextTable, out: IO[str]) -> None:
     from rich.text import Text
 
     is_terminal = out.isatty()
-    console = Console(file=out, width=None if is_terminal else _PIPE_WIDTH, highlight=False, no_color=not is_terminal)
-    grid = RichTable(box=SIMPLE_HEAD if is_terminal else None, pad_edge=False, show_edge=False, header_style="bold")
+    pipe_width = _PAGE_WIDTH if table.has_lines else _PIPE_WIDTH
+    console = Console(file=out, width=None if is_terminal else pipe_width, highlight=False, no_color=not is_terminal)
+    box = SIMPLE_HEAD if is_terminal or table.has_lines else None
+    grid = RichTable(box=box, pad_edge=False, show_edge=False, header_style="bold", show_lines=table.has_lines)
     for name in table.columns:
         grid.add_column(Text(escape(name)), overflow="fold")
     for row in table.rows:
-        grid.add_row(*(Text(cell(value)) for value in row))
+        grid.add_row(*(Text(cell(value, keep="\n" if table.has_lines else "")) for value in row))
     with console.capture() as captured:
         console.print(grid)
     out.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
@@ -146,3 +155,12 @@ def time_span(ms: int) -> str:
         if count:
             parts.append(f"{count} {unit}")
     return " ".join(parts[:2]) or "0 s"
+
+
+def in_dollars(micro: int | None) -> str:
+    """``$1.25``; fractions of a cent only where there are any; empty where no price is known."""
+    if micro is None:
+        return ""
+    exact = f"{Decimal(micro) / _MICRO:.6f}".rstrip("0")
+    whole, _, fraction = exact.partition(".")
+    return f"${whole}.{fraction:0<2}"

@@ -49,6 +49,7 @@ def _prepare(path: Path, timezone: str, agents_file: Path | None) -> dict[str, A
     """Facts about the database: ``messages`` (a count), ``schema``, a sentence about the agents ``file``, whether it
     ``differs``; and ``variables``, the names of all settings.
     """
+    from infra.discord_relay import settings  # noqa: F401 - the relay's settings are known then
     from shared.channels import registry
     from shared.core.settings import known_variables
     from shared.db.engine import connection

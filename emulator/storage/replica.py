@@ -56,6 +56,8 @@ class EmulatorLitestream(LitestreamSupervisor):
         self._hear = on_line
         self._trouble = on_trouble
         self._reason_behind = ""
+        self._may_start = asyncio.Event()  # cleared while a drill holds Litestream dead
+        self._may_start.set()
         super().__init__(
             [program(), "replicate", "-config", str(self._config), "-no-expand-env"],
             replica=replica,
@@ -88,16 +90,46 @@ class EmulatorLitestream(LitestreamSupervisor):
                 problem = "it ended"
         raise NotReady(f"litestream does not replicate to {self.current_url}: {problem}")
 
-    async def _spawn(self) -> asyncio.subprocess.Process:
+    def kill(self) -> int | None:
+        """Kill Litestream, and start no other before :meth:`revive`; its process id."""
+        self._may_start.clear()
+        pid = self.pid
+        self._end_untrusted()
+        return pid
+
+    def revive(self) -> None:
+        """Start another Litestream after :meth:`kill`."""
+        self._may_start.set()
+
+    async def wait_begun(self, limit_s: float) -> str | None:
+        """Wait until commits are in the bucket again, and a restore finds them; why not, or None."""
+        problem: str | None = "Litestream has not started"
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                while self.pid is None or not self.lease.record.has_full_copy or problem is not None:
+                    problem = await self.sync(limit_s)
+                    await asyncio.sleep(0.01)
+                return None
+        return problem or "the bucket has no full copy yet"
+
+    async def _start_another(self) -> asyncio.subprocess.Process | None:
+        starting: asyncio.Future[Any] = asyncio.ensure_future(self._may_start.wait())
+        ending: asyncio.Future[Any] = self._ending
+        await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)
+        starting.cancel()
+        return await super()._start_another()
+
+    def _configure(self) -> None:
         self._config.write_text(json.dumps(self._configuration(), indent=2))  # JSON is YAML too
-        return await super()._spawn()
 
     def _configuration(self) -> dict[str, Any]:
         """As infra/litestream.yml, with short intervals: a person is watching, and the bucket is on this machine."""
         return {
+            "addr": self.reports.address,
             "socket": {"enabled": True, "path": str(self.control), "permissions": 0o600},
             "logging": {"level": "info", "type": "json"},
             "l0-retention": "1h",
+            "l0-retention-check-interval": "5m",
             "shutdown-sync-timeout": "3s",
             "dbs": [
                 {

@@ -1,7 +1,7 @@
 """The components of one emulator, made from its options and its template. The supervisor starts and stops them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from emulator.base.errors import Misconfigured
 from emulator.base.options import RunOptions
 from emulator.platforms import Platforms, PlatformsConfig
 from emulator.processes.fork_client import ForkClient
-from emulator.storage import replica
+from emulator.storage import past, past_chats, replica
 from emulator.storage.s3_process import S3Process
 from emulator.system.functions import Function, Functions
 from emulator.system.gateway import Gateway
@@ -22,7 +22,7 @@ from emulator.system.unwell import unwell
 from infra.litestream import lease_ms_from, lease_on, retention_ms_from
 from infra.template import deployment
 from infra.template.cloudformation import TemplateInvalid
-from infra.template.specs import Deployment
+from infra.template.specs import Deployment, TickSpec
 
 _ANSWER_LIMIT_S = 1.0
 _SYNC_LIMIT_S = 2.0  # a sync takes some 10 ms on a quiet machine
@@ -71,6 +71,9 @@ class Components:
         self.s3 = s3
         self.fork_client = fork_client
         self.deployment = read_template(options.template)
+        self.past = past.opened_in(self.state)
+        if self.past is not None:
+            past_chats.write(self.state.platforms, self.state.database)
         self.files = environment.read_files(options.project)
         self.known_variables: frozenset[str] = frozenset()  # of our own settings models
         self._environ = environ
@@ -86,7 +89,7 @@ class Components:
             )
         )
         self.litestream = self._litestream(console)
-        self.relay = RelayProcess(options.project, console) if options.relay else None
+        self.relay = RelayProcess(options.project, console) if options.relay and self.past is None else None
         self.functions = Functions(fork_client, console)
         for spec in self.deployment.functions:
             self.functions.add(Function(spec, self.sockets.functions[spec.name].sock, {}))
@@ -97,6 +100,15 @@ class Components:
             status=status,
             platforms=lambda: self.platforms.url,
         )
+
+    @property
+    def ticks(self) -> Sequence[TickSpec]:
+        """The ticks of the template; none in the past, where nothing becomes due."""
+        return () if self.past is not None else self.deployment.ticks
+
+    def look_at_past(self) -> None:
+        """Read the mark of the database again: a restore from the own bucket may have brought it."""
+        self.past = past.opened_in(self.state)
 
     @property
     def url(self) -> str:
@@ -143,6 +155,7 @@ class Components:
             "POSTROOM_REPLICA_URL": self.replica_url,
             "POSTROOM_LITESTREAM_SOCKET": str(self.litestream.control),
             "POSTROOM_AGENTS_DIR": str(self.state.agents),
+            **(environment.OF_PAST if self.past is not None else {}),
         }
 
     def read_files(self) -> None:
@@ -159,14 +172,19 @@ class Components:
         own = self.own_environment()
         declared = {name for spec in self.deployment.functions for name in (*spec.environment, *spec.secrets)}
         known = {*self.known_variables, *own, *declared, *self.deployment.emulator_environment}
-        return environment.ignored(self.files, own) + environment.unknown(self.files, known)
+        return environment.ignored(self.files, own) + environment.unknown(self._used_files, known)
+
+    @property
+    def _used_files(self) -> list[environment.EnvSetting]:
+        """The settings of files that have an effect. In the past no setting of a platform's account has one."""
+        return self.files if self.past is None else environment.without_accounts(self.files)
 
     def set_environments(self) -> None:
         """Give every function its environment, from the template as it is now."""
         own = self.own_environment()
         for spec in self.deployment.functions:
             self.functions[spec.name].environment = environment.for_function(
-                self._environ, spec.environment, self.deployment.emulator_environment, self.files, own
+                self._environ, spec.environment, self.deployment.emulator_environment, self._used_files, own
             )
 
     def _bind(self, s3: ports.ListeningSocket, kept: dict[str, Any]) -> Sockets:
@@ -175,7 +193,9 @@ class Components:
         )
         for spec in self.deployment.functions:
             # People call the api directly; they reach the other functions through the gateway.
-            sockets.functions[spec.name] = ports.listen(API_PORT if spec.name == "api" else spec.port)
+            # Of the past, programs that call the usual ports know nothing.
+            usual = API_PORT if spec.name == "api" else spec.port
+            sockets.functions[spec.name] = ports.listen(0 if self.past is not None else usual)
         kept["ports"] = {"s3": s3.port, "platforms": sockets.platforms.port}
         self.state.keep(kept)
         return sockets

@@ -80,6 +80,8 @@ class Functions:
         )  # all that have not ended: current, coming up, or replaced and still busy
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self._may_start = asyncio.Event()  # cleared while a drill holds them dead
+        self._may_start.set()
 
     @property
     def all(self) -> list[Function]:
@@ -125,9 +127,22 @@ class Functions:
             function.sock.close()
         return sorted({process.name for process, by_itself in zip(processes, ended, strict=True) if not by_itself})
 
+    async def kill(self) -> list[int]:
+        """Kill every process at once, and start none before :meth:`revive`; returns their process ids."""
+        self._may_start.clear()
+        processes = list(self._processes)
+        for each in processes:
+            self._fork_client.signal(each, signal.SIGKILL, group=True)
+        await asyncio.gather(*(each.wait_ended() for each in processes))
+        return sorted(each.pid for each in processes)
+
+    def revive(self) -> None:
+        """Start them again after :meth:`kill`."""
+        self._may_start.set()
+
     async def _reload(self, function: Function, because: str) -> None:
         async with function.changing:
-            if self._stopping:
+            if self._stopping or not self._may_start.is_set():
                 return
             old, was_up = function.current, function.problem is None
             self._console.forget(function.name)
@@ -204,6 +219,7 @@ class Functions:
                     code=code,
                 )
                 await asyncio.sleep(backoff_s)
+                await self._may_start.wait()
                 if await self._launch(function, READY_LIMIT_S) is not None:
                     self._console.event(function.name, f"is up again (generation {function.generation})")
                     return

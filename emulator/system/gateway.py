@@ -86,8 +86,10 @@ class Gateway:
         self._platforms = platforms
         self._session: aiohttp.ClientSession | None = None
 
-    def application(self) -> web.Application:
+    def application(self, more: Sequence[web.RouteDef] = ()) -> web.Application:
+        """The application; *more*: further paths of the emulator's own."""
         app = web.Application(client_max_size=REPLAYABLE_BYTES)
+        app.add_routes(more)
         app.cleanup_ctx.append(self._client)
         app.router.add_get(f"{_PREFIX}/ready", self._answer_ready)
         app.router.add_get(f"{_PREFIX}/health", self._answer_health)

@@ -79,7 +79,7 @@ class Reloader:
         for function in components.functions.all:
             function.spec = specs[function.name]
         components.set_environments()
-        self._ticks.start(found.ticks)
+        self._ticks.start(components.ticks)
         await components.functions.reload(list(specs), because=name)
 
     def _report(self, text: str) -> None:

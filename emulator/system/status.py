@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -14,7 +15,9 @@ from emulator.base.console import Console
 from emulator.base.hints import command_line, relative
 from emulator.system.components import Components
 from emulator.system.functions import Function
+from shared.db.engine import schema
 from shared.db.engine.owner_only import replace_text
+from shared.db.engine.past import Past
 
 
 class EmulatorStatus:
@@ -37,6 +40,7 @@ class EmulatorStatus:
                     "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                     "urls": self.urls(),
                     "environment": self.environment(),
+                    "past": self._past(),
                 }
             ),
         )
@@ -81,6 +85,7 @@ class EmulatorStatus:
         return {
             "ready": not found,
             "problems": found,
+            "past": self._past(),
             "pid": os.getpid(),
             "state": str(components.state.path),
             "kept": components.options.is_kept,
@@ -89,8 +94,7 @@ class EmulatorStatus:
             "urls": self.urls(),
             "functions": [function.facts() for function in components.functions.all],
             "ticks": [
-                {"function": tick.function, "every_ms": tick.every_ms, "path": tick.path}
-                for tick in components.deployment.ticks
+                {"function": tick.function, "every_ms": tick.every_ms, "path": tick.path} for tick in components.ticks
             ],
             "s3": {"pid": components.s3.pid, "url": components.s3.url, "problem": components.s3.problem},
             "replica": {
@@ -102,6 +106,11 @@ class EmulatorStatus:
             },
             "relay": components.relay and {"pid": components.relay.pid, "problem": components.relay.problem},
         }
+
+    def _past(self) -> dict[str, Any] | None:
+        """Of what the database is a copy, if it is one of the past."""
+        past = self._components.past
+        return None if past is None else {**asdict(past), "sentence": past.sentence}
 
     def print_header(self) -> None:
         """Print what starts now, and each port that differs from the wanted one."""
@@ -132,15 +141,37 @@ class EmulatorStatus:
             for route in deployment.routes
             if route.function == function.name
         ]
-        ticks = [f"every {_period(tick.every_ms)}" for tick in deployment.ticks if tick.function == function.name]
+        ticks = [f"every {_period(tick.every_ms)}" for tick in self._components.ticks if tick.function == function.name]
         return f"{'; '.join(routes) or '-':<30} {', '.join(ticks):<12} {function.spec.source}"
+
+    def _print_past(self, past: Past) -> None:
+        newest = max(schema.migrations())
+        migrated = f"\n  Its schema was {past.schema}; the copy has {newest}." if past.schema < newest else ""
+        folder = self._components.state.path
+        self._console.say(
+            f"\n  THIS IS THE PAST, and it sends to nobody: {past.replica}\n"
+            f"  asked for {past.asked or 'the newest position'}; it is position {past.txid}, of {past.timestamp}"
+            f"{migrated}\n"
+            f"  What waited then still waits: nothing runs or is sent by itself.\n"
+            f"  Replay    {command_line('sessions list', folder)}; {command_line('replay SESSION', folder)}\n"
+            f"  Again     {command_line('run', folder)}",
+            event="emulator.past",
+            replica=past.replica,
+            asked=past.asked,
+            txid=past.txid,
+            timestamp=past.timestamp,
+        )
 
     def print_summary(self) -> None:
         """Print the addresses, and the command to begin with."""
         urls = self.urls()
+        terminal = command_line("chat telegram", self._components.state.path)
+        if (past := self._components.past) is not None:
+            self._print_past(past)
+            terminal = command_line("search TEXT", self._components.state.path)
         self._console.say(
             f"\n  Gateway    {urls['gateway']:<34} Chat page  {urls['chat']}\n"
-            f"  API        {urls['api']:<34} Terminal   {command_line('chat telegram', self._components.state.path)}\n"
+            f"  API        {urls['api']:<34} Terminal   {terminal}\n"
             f"  Replica    {urls['replica']}\n\n"
             f"Ready in {self._ready_s:.2f} s. Ctrl-C stops everything.\n",
             event="emulator.ready",

@@ -77,6 +77,7 @@ class Supervisor:
         self._state.prepare()
         self._lock.take()
         self.has_state = True
+        await self._open_past()
         self._console.record_to(self._log_file.write)
         log_capture.send_to(self._console)
         try:
@@ -87,6 +88,16 @@ class Supervisor:
             raise reason from (None if reason is error else error)
         self._is_ready = True
         self.status.write_instance_file()
+
+    async def _open_past(self) -> None:
+        """Make the position that is asked for the database; before anything else, because it may be refused."""
+        if self._options.past is None:
+            return
+        from emulator.storage.past import open_past
+
+        begun = time.monotonic()
+        found = await open_past(self._state, self._options.past)
+        self._print_step("past", f"{found.replica}   position {found.txid}", begun)
 
     async def _start_all(self) -> None:
         kept = self._state.kept()
@@ -137,7 +148,7 @@ class Supervisor:
         self._console.record_to(None)
         self._log_file.close()
         self._lock.release()
-        if not self._options.is_kept:
+        if not self._options.is_kept or (self._options.past is not None and self._state.is_blank):
             self._state.remove()
 
     async def _start_slow_processes(self, kept: dict[str, Any]) -> ports.ListeningSocket:
@@ -204,6 +215,7 @@ class Supervisor:
         components = self._components
         agreed = await database.claim(self._state, components.replica_url, components.litestream.lease, components.aws)
         begun = time.monotonic()
+        components.look_at_past()
         components.set_environments()
         facts = await database.prepare(self._fork_client, self._state.database, components.functions["api"].environment)
         count = f"{facts['messages']:,}".replace(",", " ")
@@ -212,6 +224,8 @@ class Supervisor:
         components.known_variables = frozenset(facts["variables"])
         for note in components.notes_on_settings():
             self._console.note(note)
+        if components.past is not None:
+            return
         if facts["file"]:
             way = f": `{command_line('diff', self._state.path)}` shows how" if facts["differs"] else ""
             self._console.note(facts["file"] + way)
@@ -258,9 +272,11 @@ class Supervisor:
 
     async def _start_gateway(self) -> None:
         from emulator.base.limited_site import LimitedSite
+        from emulator.system import writer_death
 
         begun = time.monotonic()
-        application = self._components.gateway.application()
+        death = writer_death.WriterDeath(self._components, self._console)
+        application = self._components.gateway.application(writer_death.routes(death, self._components.tick_secret))
         site = LimitedSite("the gateway", application, handler_cancellation=True, shutdown_timeout=0.5)
         self._stoppers["gateway"] = site.stop
         await site.start(self._components.sockets.gateway.sock)
@@ -268,6 +284,9 @@ class Supervisor:
 
     async def _register_webhooks(self) -> None:
         begun = time.monotonic()
+        if self._components.past is not None:
+            self._print_step("platforms", "no webhook is registered: nothing comes in or goes out", begun)
+            return
         # The test of a forged webhook makes the functions log refusals, which are no news to a person at the terminal.
         self._console.hides_all_but_errors = True
         await self._components.platforms.register()
@@ -277,14 +296,15 @@ class Supervisor:
     async def _start_relay(self, relay: "RelayProcess") -> None:
         begun = time.monotonic()
         self._stoppers["relay"] = relay.stop
-        await relay.start(environment.base(self._environ) | self.status.environment())
+        files = self._components.files
+        await relay.start(environment.for_relay(self._environ, files, self.status.environment()))
         self._print_step("relay", "what people type on Discord reaches ingest", begun)
 
     def _start_ticks(self) -> None:
         from emulator.system.ticks import Ticks
 
         ticks = Ticks(self._components.functions, self._components.gateway, self._components.tick_secret)
-        ticks.start(self._components.deployment.ticks)
+        ticks.start(self._components.ticks)
         self._stoppers["ticks"] = ticks.stop
         if self._options.watch:
             self._in_background(self._watch(ticks))

@@ -7,7 +7,7 @@ from emulator.system.functions import Functions
 from emulator.system.gateway import Gateway
 from infra.template.specs import TickSpec
 from infra.ticker import Tick, Ticker
-from shared.core.ticks import TICK_HEADER
+from shared.core.http_head import TICK_HEADER
 
 _LIMIT_S = 10.0
 
@@ -22,9 +22,12 @@ class Ticks:
         self._running: asyncio.Task[None] | None = None
 
     def start(self, ticks: Sequence[TickSpec]) -> None:
-        """Run these ticks instead of the present ones."""
+        """Run these ticks instead of the present ones; none: nothing ticks."""
         if self._running is not None:
             self._running.cancel()
+            self._running = None
+        if not ticks:
+            return
         targets = [
             Tick(tick.function, tick.every_ms, f"http://127.0.0.1:{self._fleet[tick.function].port}{tick.path}")
             for tick in ticks

@@ -5,11 +5,15 @@ from pathlib import Path
 import apsw
 
 from shared.access import channel_watch
+from shared.db.engine import past
 from shared.db.engine.connection import open_connection
 
 
 def unwell(database: Path) -> list[str]:
-    """A sentence for each channel that is paused, can't send or receives nothing; none while there is no database."""
+    """A sentence for each channel that is paused, can't send or receives nothing; none while there is no database.
+
+    Of a copy of the past, the one sentence that says so.
+    """
     if not database.exists():
         return []
     try:
@@ -17,6 +21,8 @@ def unwell(database: Path) -> list[str]:
     except apsw.Error:
         return []
     try:
+        if (found := past.read(conn)) is not None:
+            return [found.sentence[0].upper() + found.sentence[1:]]
         return channel_watch.troubles(conn)
     except apsw.Error:  # it is being prepared
         return []

@@ -9,8 +9,6 @@ from shared.rest.http.service import Service
 from shared.rest.resources import (
     agents,
     approvals,
-    chats,
-    destinations,
     dropped_and_events,
     health,
     heartbeats,
@@ -32,7 +30,9 @@ from shared.rest.resources import (
     users,
     why,
 )
-from shared.rest.resources.channels import accounts, changes, files
+from shared.rest.resources.channels import accounts, changes, chats, destinations, files
+from shared.rest.resources.past import replays as past_replays
+from shared.rest.resources.replication import replica
 
 
 @endpoint("GET", "/api/openapi.json")
@@ -48,6 +48,7 @@ def _document() -> dict[str, Any]:
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *messages.ENDPOINTS,
+    *past_replays.ENDPOINTS,
     *queue.ENDPOINTS,
     *responses.ENDPOINTS,
     *agents.ENDPOINTS,
@@ -57,6 +58,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *schedules.ENDPOINTS,
     *accounts.ENDPOINTS,
     *files.ENDPOINTS,
+    *replica.ENDPOINTS,
     *changes.ENDPOINTS,
     *chats.ENDPOINTS,
     *users.ENDPOINTS,

@@ -291,6 +291,7 @@ def test_status_prints_the_queue_state(serving, conn):
         "server": {"running": True, "port": 3777},
         "channels": {"telegram": {"running": False}},  # no deliver runs here
         "heartbeat": {"running": False, "interval": 0, "lastSent": {}},
+        "replica": None,  # none is configured
     }
     assert {name: type(value) for name, value in queue.items()} == dict.fromkeys(
         ("incoming", "queued", "processing", "completed", "dead", "outgoing", "activeConversations"), int

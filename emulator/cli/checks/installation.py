@@ -13,6 +13,7 @@ from emulator.base import environment
 from emulator.base.environment import EnvSetting
 from emulator.base.errors import EmulatorError
 from emulator.cli.checks.finding import Finding, ok, problem, warning
+from infra.discord_relay.settings import RelaySettings  # noqa: F401 - its variables are known then
 from shared.agents import registry
 from shared.agents.programs import containment
 from shared.core.errors import ConfigInvalid, PostroomError, UnknownName

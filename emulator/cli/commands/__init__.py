@@ -33,6 +33,8 @@ from emulator.cli.commands import (
 )
 from emulator.cli.commands.channels import accounts, channel
 from emulator.cli.commands.frame import command
+from emulator.cli.commands.past import replay
+from emulator.cli.commands.replica import group as replica
 
 _GROUPS = {
     "agents": agents.app,
@@ -51,6 +53,7 @@ _GROUPS = {
     "schedules": schedules.app,
     "budgets": usage.budgets_app,
     "data": data.app,
+    "replica": replica.app,
 }
 
 
@@ -65,6 +68,7 @@ def add_to(app: typer.Typer) -> None:
     command(app, "tools")(tools.serve_tools)
     command(app, "usage")(usage.show_usage)
     command(app, "why")(why.explain)
+    command(app, "replay")(replay.replay)
     command(app, "diff")(seeds.show_differences)
     command(app, "seed")(seeds.seed)
     app.command("status")(status.status)

@@ -11,7 +11,7 @@ from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE
 from emulator.base.state import StateFolder, find_running
 from emulator.cli import output
-from emulator.cli.checks import accounts, installation, machine, models
+from emulator.cli.checks import accounts, installation, machine, models, proof
 from emulator.cli.checks.finding import Finding, problem
 from emulator.cli.commands import frame
 from emulator.cli.output import result
@@ -63,6 +63,8 @@ def _findings(state: StateFolder) -> Iterator[Finding]:
     yield about
     url = os.environ.get("POSTROOM_REPLICA_URL")
     yield installation.replica(chosen, state.s3 if own is None else None, is_running=is_running, url=url)
+    if (proven := proof.finding(path, now_ms=clock.now_ms())) is not None:
+        yield proven
     yield from installation.agents(agents)
     yield from installation.paused_agents(path)
     known = models.load(files, os.environ)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, get_type_hints
+from typing import Annotated, Any, NoReturn, TypeVar, get_type_hints
 
 import typer
 
@@ -32,6 +32,8 @@ Url = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the response of the API as JSON.")]
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="The maximum number of rows.")]
+T = TypeVar("T")
+
 _COMMON = {"state": (State, None), "url": (Url, None), "as_json": (Json, False)}
 
 
@@ -55,7 +57,10 @@ def command(
 
         @wraps(run)
         def entry(*, state: Path | None, url: str | None, as_json: bool, **arguments: Any) -> None:
-            command_result = run_or_fail(lambda: run(client.find(state, url), **arguments))
+            api = run_or_fail(lambda: client.find(state, url))
+            if api.past is not None:
+                print(f"note: {escape(api.past)}", file=sys.stderr)  # noqa: T201
+            command_result = run_or_fail(lambda: run(api, **arguments))
             output.write(command_result, as_json=as_json)
             raise typer.Exit(command_result.code)
 
@@ -89,7 +94,7 @@ def run_on_either(
     return run_or_fail(work)
 
 
-def run_or_fail(work: Callable[[], CommandResult]) -> CommandResult:
+def run_or_fail(work: Callable[[], T]) -> T:
     """The result of *work*; a failure is printed, and ends the command with its exit code."""
     try:
         return work()

@@ -7,9 +7,18 @@ import typer
 from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.cli.client import RestClient
-from emulator.cli.commands.amounts import in_dollars
 from emulator.cli.commands.frame import Limit, command, group
-from emulator.cli.output import CommandResult, FactList, TextTable, local_time, readable, result, shorten, time_span
+from emulator.cli.output import (
+    CommandResult,
+    FactList,
+    TextTable,
+    in_dollars,
+    local_time,
+    readable,
+    result,
+    shorten,
+    time_span,
+)
 from shared.core import clock
 
 app = group("Messages to agents: pending, running or dead, and the history of each.")

@@ -28,8 +28,10 @@ def _of_emulator(state: Path) -> CommandResult:
     facts = client.get_json(instance["urls"]["gateway"], "/_emulator/status")
     if facts is None:
         raise errors.NotReady(f"emulator[{instance['pid']}] does not answer at {instance['urls']['gateway']}")
-    facts["channels"] = _read_channels(state)
-    facts["problems"] += paused_channels(facts["channels"]) + paused_agents(_read_agents(state))
+    known = _read_status(state)
+    facts["channels"], facts["proven"] = known.get("channels", {}), (known.get("replica") or {}).get("provenRestore")
+    if not facts.get("past"):  # what was wrong then is not wrong now
+        facts["problems"] += paused_channels(facts["channels"]) + paused_agents(_read_agents(state))
     facts["ready"] = not facts["problems"]
     return result(facts, *_emulator_lines(facts), code=0 if facts["ready"] else NOT_WELL)
 
@@ -37,6 +39,8 @@ def _of_emulator(state: Path) -> CommandResult:
 def _emulator_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     ready = "ready" if facts["ready"] else "NOT READY"
     yield f"emulator[{facts['pid']}] {ready}, up {facts['uptime_s']:.0f} s, state {facts['state']}"
+    if facts.get("past"):
+        yield f"  {facts['past']['sentence']}: {facts['past']['replica']}"
     for problem in facts["problems"]:
         yield f"  not well: {problem}"
     for name, url in facts["urls"].items():
@@ -45,12 +49,20 @@ def _emulator_lines(facts: Mapping[str, Any]) -> Iterator[str]:
         state = "up" if function["up"] else f"down: {function['problem']}"
         stale = f"; stale: {function['stale']}" if function["stale"] else ""
         yield f"  {function['name']:<11} {state}, generation {function['generation']}, pid {function['pid']}{stale}"
+    yield f"  {'proven':<11} {proven_line(facts['proven'])}"
 
 
-def _read_channels(state: Path) -> dict[str, Any]:
-    """The channels of the API by name; none if it does not answer, which is a problem of its own."""
+def proven_line(proof: Mapping[str, Any] | None) -> str:
+    """The last proven restore of the replica, in words."""
+    if proof is None:
+        return "no restore of the replica yet; to prove one: emulator replica drill --no-kill"
+    return f"a restore of {time_span(proof['age'] * 1000)} ago was the database (emulator replica status)"
+
+
+def _read_status(state: Path) -> dict[str, Any]:
+    """The status of the API; empty if it does not answer, which is a problem of its own."""
     try:
-        found: dict[str, Any] = client.find(state, None).get("status")["channels"]
+        found: dict[str, Any] = client.find(state, None).get("status")
     except EmulatorError:
         return {}
     return found
@@ -100,16 +112,18 @@ def paused_channels(channels: Mapping[str, Any]) -> list[str]:
 
 def _of_postroom(api: RestClient) -> CommandResult:
     facts = api.get("health")
+    proven = (api.get("status").get("replica") or {}).get("provenRestore")
     lines = [f"Postroom at {api.url}: {'well' if facts['ok'] else 'NOT WELL'}"]
     lines += [f"  not well: {problem}" for problem in facts["problems"]]
-    return result(facts, *lines, FactList(_health(facts)), code=0 if facts["ok"] else NOT_WELL)
+    return result(facts, *lines, FactList(_health(facts, proven)), code=0 if facts["ok"] else NOT_WELL)
 
 
-def _health(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+def _health(facts: Mapping[str, Any], proven: Mapping[str, Any] | None) -> Mapping[str, Any]:
     replica = facts["replica"]
     return {
         "api": f"up, for {time_span(facts['uptime'] * 1000)}",
         **{name: "up" if each["running"] else "down" for name, each in facts["functions"].items()},
         "sweep": f"last {local_time(facts['lastSweep'])}" if facts["lastSweep"] else "has not run yet",
         "replica": "not watched by the API" if replica is None else replica["problem"] or "up to date",
+        **({"proven": proven_line(proven)} if proven is not None or replica is not None else {}),
     }

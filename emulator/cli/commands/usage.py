@@ -7,9 +7,8 @@ import typer
 
 from emulator.base import errors
 from emulator.cli.client import RestClient
-from emulator.cli.commands.amounts import in_dollars
 from emulator.cli.commands.frame import Limit, command, group
-from emulator.cli.output import CommandResult, TextTable, local_time, result
+from emulator.cli.output import CommandResult, TextTable, in_dollars, local_time, result
 
 budgets_app = group("Budgets: what agents may spend a day or a month, in money or tokens.")
 

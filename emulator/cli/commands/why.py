@@ -81,6 +81,6 @@ def _ways(api: RestClient, of: dict[str, Any]) -> list[str]:
         "answer_dead": f"responses retry {of['response']}",
         "paused": f"schedules resume {of['series']}",
     }
-    if of["state"] not in commands:
+    if of["state"] not in commands or api.past:  # the past changes no row
         return []
     return [f"To go on: {api.command_line(commands[of['state']])}"]

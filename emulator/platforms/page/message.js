@@ -2,7 +2,7 @@
 function stateOf(message) {
   if (message.author.is_bot) return null;
   const d = deliveries.get(message.id);
-  if (!d) return message.seq < oldestDelivered() ? null : ["", platform === "discord" && !message.command ? "" : "not sent to the bot"];
+  if (!d) return message.state === "past" || message.seq < oldestDelivered() ? null : ["", platform === "discord" && !message.command ? "" : "not sent to the bot"];
   if (d.notice) return ["bad", d.notice];
   if (d.state === "delivered") return ["good", `✓ delivered in ${took(d.took_ms ?? 0)}` + (d.attempts > 1 ? `, try ${d.attempts}` : "")];
   if (d.state === "dropped") return ["bad", `given up after ${d.attempts} tries`];

@@ -14,6 +14,7 @@ from shared.replica.last_comparison import LastComparison
 from shared.replica.sync import sync
 from shared.rest.http.endpoint import endpoint
 from shared.rest.http.service import Service
+from shared.rest.resources.replication.replica import overdue
 
 _KICKED = {"dispatch": "no agent's turn begins", "deliver": "no response is sent"}
 _SWEEP_OVERDUE_MS = 5 * 60_000  # it is due every minute, and takes at most one
@@ -68,13 +69,15 @@ async def get_health(service: Service) -> HealthView:
     replica = await _replica(service)
     comparison = _comparison(service.settings.db)
     problems = [f"{name} does not run: {_KICKED[name]}" for name, is_running in running.items() if not is_running]
-    problems += _sweep_problems(last_sweep, since_ms=service.started_at, now_ms=now_ms)
-    problems += channel_watch.troubles(service.reader)
-    problems += [_pause(each) for each in agent_pauses.paused(service.reader).values() if each.paused_by == "postroom"]
+    if service.past is None:  # what was wrong then is not wrong now
+        problems += _sweep_problems(last_sweep, since_ms=service.started_at, now_ms=now_ms)
+        problems += channel_watch.troubles(service.reader)
+        problems += _pauses(service)
     if replica is not None and replica["problem"] is not None:
         problems.append(f"replication is behind: {replica['problem']}")
     if comparison is not None and not comparison["equal"]:
         problems.append("the newest comparison found that the replica lacks something: `emulator verify` shows it")
+    problems += overdue(service, now_ms)
     return {
         "ok": not problems,
         "problems": problems,
@@ -84,6 +87,12 @@ async def get_health(service: Service) -> HealthView:
         "replica": replica,
         "comparison": comparison,
     }
+
+
+def _pauses(service: Service) -> list[str]:
+    """A sentence for each agent that Postroom paused."""
+    paused = agent_pauses.paused(service.reader).values()
+    return [_pause(each) for each in paused if each.paused_by == "postroom"]
 
 
 def _pause(pause: AgentPause) -> str:

@@ -21,6 +21,8 @@ from shared.rest.http.endpoint import endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources import heartbeats, teams
 from shared.rest.resources.agents import AgentView, agent_view
+from shared.rest.resources.replication import replica
+from shared.rest.resources.replication.views import ReplicaSummary
 
 
 class ServerStatus(TypedDict):
@@ -70,13 +72,14 @@ class ChannelStatus(TypedDict):
 
 
 class SystemStatus(TypedDict):
-    """*uptime*: of the function ``api``, in seconds."""
+    """*uptime*: of the function ``api``, in seconds. *replica*: null where nothing replicates."""
 
     ok: Literal[True]
     uptime: int
     server: ServerStatus
     channels: dict[str, ChannelStatus]
     heartbeat: heartbeats.HeartbeatStatus
+    replica: ReplicaSummary | None
 
 
 class LogLines(TypedDict):
@@ -124,14 +127,16 @@ class SettingsView(TypedDict):
 @endpoint("GET", "/api/status")
 async def get_status(service: Service, *, request: Request) -> SystemStatus:
     """Read the status of the system."""
+    now_ms = clock.now_ms()
     is_delivering = service.kicker.has_listener("deliver")
     server = request.scope.get("server") or ("", 0)
     return {
         "ok": True,
-        "uptime": (clock.now_ms() - service.started_at) // 1000,
+        "uptime": (now_ms - service.started_at) // 1000,
         "server": {"running": True, "port": server[1] or 0},
         "channels": _channel_statuses(service, is_delivering=is_delivering),
         "heartbeat": heartbeats.status(service.reader),
+        "replica": replica.summary(service, now_ms),
     }
 
 

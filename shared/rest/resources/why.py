@@ -8,6 +8,7 @@ from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from shared.core import clock
+from shared.db.engine import past
 from shared.db.queue import messages
 from shared.db.views import spending, why, why_sentences
 from shared.db.views.spending import MessageUsage
@@ -16,6 +17,8 @@ from shared.db.views.why_sentences import Why
 from shared.rest.http.endpoint import Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.dropped_and_events import place_of
+
+_OPEN = ("pending", "processing", "paused")
 
 WhatItIs = Literal["message", "held", "dropped", "gathering"]
 
@@ -126,6 +129,8 @@ def _of_message(conn: apsw.Connection, row: int, *, now_ms: int) -> WhyView | No
     unsent = next((each.id for each in facts.responses if each.status != "acked"), None)
     found.update({"agent": facts.agent, "response": unsent, "series": facts.series_id})
     found["usage"] = spending.of_message(conn, row)
+    if facts.status in _OPEN and (copied := past.read(conn)) is not None:
+        found["reason"] += f" But {copied.sentence}: here it stays so."
     if cost := why_sentences.of_usage(found["usage"]):
         found["reason"] += f" {cost}"
     return found

@@ -55,6 +55,15 @@ def test_choices_of_the_shell_win_over_files() -> None:
     assert made["POSTROOM_DURABILITY"] == "replicated"
 
 
+def test_the_relay_reads_the_files_and_the_emulators_own_variables_win() -> None:
+    files = [EnvSetting("DISCORD_RELAY_CONTENT", "1", ".env:1"), EnvSetting("AWS_REGION", "eu-west-1", ".env:2")]
+    files += [EnvSetting("DISCORD_BOT_TOKEN", "another", ".env:3")]
+    made = environment.for_relay(SHELL, files, {"DISCORD_BOT_TOKEN": "fake"})
+
+    shell = {"PATH": "/bin", "HOME": "/home/ada", "PYTHONUNBUFFERED": "1"}
+    assert made == shell | {"DISCORD_RELAY_CONTENT": "1", "DISCORD_BOT_TOKEN": "fake"}
+
+
 @pytest.mark.parametrize(
     "value",
     [

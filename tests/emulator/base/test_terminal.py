@@ -8,11 +8,16 @@ import pytest
 
 from emulator.base.terminal import PROSE, escape, escape_json, indent_more
 
-EVERY = [chr(number) for number in range(sys.maxunicode + 1)]
-CONTROLS = [each for each in EVERY if unicodedata.category(each) in ("Cc", "Zl", "Zp", "Cs")]
-DIRECTION = [each for each in EVERY if unicodedata.bidirectional(each) in (
-    "LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI",
-)] + ["\u200e", "\u200f", "\u061c"]  # fmt: skip
+DIRECTIONS = ("LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+
+
+@pytest.fixture(scope="module")
+def unseen():
+    """All controls, and all marks of direction: each of Unicode's million characters is asked, and not at an import."""
+    every = [chr(number) for number in range(sys.maxunicode + 1)]
+    controls = [each for each in every if unicodedata.category(each) in ("Cc", "Zl", "Zp", "Cs")]
+    marks = [each for each in every if unicodedata.bidirectional(each) in DIRECTIONS] + ["\u200e", "\u200f", "\u061c"]
+    return controls, marks
 
 
 @pytest.mark.parametrize(
@@ -32,10 +37,11 @@ def test_what_can_not_be_seen_is_escaped(name, seen):
 
 
 @pytest.mark.parametrize("keep", ["", "\n", PROSE])
-def test_every_control_and_every_mark_of_direction_is_escaped(keep):
-    assert len(CONTROLS) > 2000
-    assert len(DIRECTION) == 12
-    for each in {*CONTROLS, *DIRECTION} - {*keep}:
+def test_every_control_and_every_mark_of_direction_is_escaped(unseen, keep):
+    controls, marks = unseen
+    assert len(controls) > 2000
+    assert len(marks) == 12
+    for each in {*controls, *marks} - {*keep}:
         assert escape(f"a{each}b", keep=keep).isprintable(), f"{ord(each):04x}"
 
 

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from emulator.platforms import further_accounts
-from tests.emulator.platforms.conftest import ANA, DISCORD_ANA
+from tests.emulator.platforms.conftest import ANA, DISCORD_ANA, DISCORD_CHANNEL
 
 SALES = "telegram.sales"
 
@@ -58,6 +58,20 @@ def test_its_updates_go_to_the_webhook_of_its_account(play):
         await put(world, SALES)
         _, hook = await get(world, f"/accounts/{SALES}/control/telegram/webhook")
         assert hook["url"].endswith(f"/{SALES}")
+
+    play(scenario)
+
+
+def test_its_commands_are_registered_with_its_webhook(play):
+    """An account that is added while the emulator runs once had none until the next start."""
+
+    async def scenario(world):
+        await put(world, SALES)
+        await put(world, "discord.sales")
+        _, chats = await get(world, f"/accounts/{SALES}/chat/telegram/chats/{ANA}")
+        _, channel = await get(world, f"/accounts/discord.sales/chat/discord/chats/{DISCORD_CHANNEL}")
+        assert [each["command"] for each in chats["commands"]] == ["stop", "clear"]
+        assert [each["name"] for each in channel["commands"]][:2] == ["ask", "stop"]
 
     play(scenario)
 

@@ -6,13 +6,14 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from emulator.base.console import Console
 from emulator.base.errors import NotReady
 from emulator.system.relay import RelayProcess
-from tests.emulator.harness import ROOT, Emulator, fetch, wait_until
+from tests.emulator.harness import ROOT, Emulator, command, fetch, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -27,6 +28,15 @@ def test_a_relay_that_lacks_a_setting_ends_the_start_with_its_name() -> None:
         await relay.stop()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.long
+def test_its_settings_come_from_the_files_too(project: Path) -> None:
+    (project / ".env").write_text("DISCORD_RELAY_CONTENT=perhaps\n")
+    done = command(project, "run", "--port", "0", "--no-watch", "--relay")
+    assert done.returncode != 0
+    assert "DISCORD_RELAY_CONTENT" in done.stdout + done.stderr
+    assert "nothing here reads it" not in done.stdout + done.stderr
 
 
 @pytest.mark.long

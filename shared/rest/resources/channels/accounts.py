@@ -6,7 +6,7 @@ import apsw
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from shared.channels import registry
+from shared.channels import account_settings, registry
 from shared.core import accounts as names
 from shared.core import clock
 from shared.core.errors import NotFound, WrongState
@@ -149,15 +149,17 @@ def _known(conn: apsw.Connection, name: str) -> AccountView:
 
 
 def _view(name: str, row: Account | None, pauses: dict[str, channel_pauses.ChannelPause]) -> AccountView:
-    needed = [each.name for each in registry.manifest(name).settings if each.is_needed]
+    manifest = registry.manifest(name)
+    needed = [each.name for each in manifest.settings if each.is_needed]
+    username = (row and row.username) or account_settings.stated(name, manifest.username_setting)
     return {
         "name": name,
         "platform": names.platform_of(name),
         "status": row.status if row else "active",
         "address": f"/webhooks/{name}",
         "variables": [f"{names.prefix_of(name)}{each}" for each in needed],
-        "botId": row.bot_id if row else None,
-        "username": row.username if row else None,
+        "botId": (row and row.bot_id) or account_settings.stated(name, manifest.bot_id_setting),
+        "username": username and username.removeprefix("@"),
         "agent": row.agent if row else None,
         "manager": row.manager if row else None,
         "failure": row.failure if row else None,

@@ -21,6 +21,11 @@ def test_a_line_that_nothing_reads_is_told_with_its_place_and_the_nearest_name()
     assert "POSTROOM_LEASH" in found.says
 
 
+def test_a_setting_of_the_relay_is_no_unknown_one():
+    (found,) = installation.settings([EnvSetting("DISCORD_RELAY_CONTENT", "1", ".env:1")])
+    assert found.level == "ok"
+
+
 def test_a_wrong_value_is_a_problem_and_leaves_the_environment_as_it_was():
     before = dict(os.environ)
     found = installation.load([EnvSetting("POSTROOM_LEASH", "loose", ".env:1")], {})

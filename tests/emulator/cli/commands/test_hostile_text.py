@@ -73,6 +73,8 @@ COMMANDS = {
     "sessions show": ["SESSION"],
     "sessions reset": [HOSTILE],
     "sessions replay": [HOSTILE],
+    "replay": ["SESSION"],
+    "replica status": [],
     "queue": [],
     "messages list": [],
     "messages show": ["m_dead"],
@@ -111,6 +113,7 @@ MORE = {  # further rows of some commands
 # and not with a terminal.
 ELSEWHERE = {"run", "exec", "chat", "status", "doctor", "tools", "validate", "version", "data reset", "verify"}
 ELSEWHERE |= {
+    "replica drill",
     "channel discord connect",
     "channel discord register",
     "channel telegram connect",

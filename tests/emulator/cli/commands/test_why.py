@@ -2,6 +2,8 @@
 
 import pytest
 
+from emulator.cli.client import RestClient
+from emulator.cli.commands.why import explain
 from shared.db.access import dropped
 from shared.db.engine.connection import transaction
 from shared.inbound import events
@@ -74,3 +76,11 @@ def test_a_message_that_never_came_says_where_to_look(postroom: Postroom) -> Non
     assert "it never arrived" in postroom.refused("why", "4711", code=66)
     assert "name a message" in postroom.refused("why", code=64)
     assert "name a message" in postroom.refused("why", "--channel", "telegram", code=64)
+
+
+def test_in_a_copy_of_the_past_no_command_is_named_that_it_would_refuse(postroom: Postroom) -> None:
+    put(postroom.conn, given_id="m_9")
+    postroom.conn.execute("UPDATE messages SET status = 'dead', retry_count = 5, last_error = 'no such program'")
+    past = RestClient(postroom.url, past="this is the past")
+    assert "To go on" not in repr(explain(past, "m_9"))
+    assert "To go on" in repr(explain(RestClient(postroom.url), "m_9"))

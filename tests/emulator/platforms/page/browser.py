@@ -75,29 +75,43 @@ def _problem(said: str) -> AssertionError:
     return (PageLeft if has_left else AssertionError)(said)
 
 
+_IS_LIVE = "document.readyState === 'complete' && document.body.dataset.live === 'yes'"
+
+
 class Tab:
-    """One page. Every problem that its console tells of is in *problems*."""
+    """One page. What its console complains of is in *problems*, what it asked the network for in *requests*."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket, self._last, self._session = socket, 0, ""
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self.problems: list[str] = []
+        self.requests: list[str] = []
         self._reader = asyncio.create_task(self._read())
 
     @classmethod
     async def open(
-        cls, session: aiohttp.ClientSession, protocol: str, url: str, *, width: int = 1280, height: int = 800
+        cls,
+        session: aiohttp.ClientSession,
+        protocol: str,
+        url: str,
+        *,
+        width: int = 1280,
+        height: int = 800,
+        scheme: str = "light",
+        is_ready: str = _IS_LIVE,
     ) -> "Tab":
+        """A tab with the page at *url*, once the expression *is_ready* is true in it."""
         tab = cls(await session.ws_connect(protocol, max_msg_size=0))
         context = await tab.send("Target.createBrowserContext", disposeOnDetach=True)
         made = await tab.send("Target.createTarget", url="about:blank", browserContextId=context["browserContextId"])
         attached = await tab.send("Target.attachToTarget", targetId=made["targetId"], flatten=True)
         tab._session = attached["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "DOM", "Accessibility"):
+        for domain in ("Page", "Runtime", "Log", "DOM", "Accessibility", "Network"):
             await tab.send(f"{domain}.enable")
+        await tab.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         await tab.resize(width, height)
         await tab.send("Page.navigate", url=url)
-        await tab.until("document.readyState === 'complete' && document.body.dataset.live === 'yes'")
+        await tab.until(is_ready)
         return tab
 
     async def close(self) -> None:
@@ -129,6 +143,8 @@ class Tab:
                     waiting.set_result(body["result"])
             elif body.get("method") == "Runtime.exceptionThrown":
                 self.problems.append(str(body["params"]["exceptionDetails"].get("exception", {}).get("description")))
+            elif body.get("method") == "Network.requestWillBeSent":
+                self.requests.append(body["params"]["request"]["url"])
             elif body.get("method") == "Log.entryAdded" and body["params"]["entry"]["level"] == "error":
                 self.problems.append(f"{body['params']['entry']['text']} {body['params']['entry'].get('url', '')}")
 

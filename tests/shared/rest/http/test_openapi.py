@@ -187,6 +187,9 @@ SAMPLES = {
     ("GET", "/api/schedules"): [200, ("?agent=coder", 200)],
     ("PUT", "/api/schedules/{id}"): [(("daily", {"enabled": False}), 200), (("none", {}), 404)],
     ("DELETE", "/api/schedules/{id}"): [("daily", 200), ("daily", 404)],
+    ("GET", "/api/past"): [200],  # what is answered on a copy of the past: tests/functions/past
+    ("POST", "/api/past/replays"): [({"session": "session_1", "agent": "coder"}, 409), ({}, 400)],
+    ("POST", "/api/past/replays/{id}/messages"): [(("session_1", {"message": "done_1"}), 409)],
     ("GET", "/api/sessions"): [200, ("?before=2&limit=1", 200), ("?limit=1001", 400), ("?status=open", 400)],
     ("GET", "/api/sessions/{id}"): [("session_1", 200), ("nobody", 404)],
     ("GET", "/api/sessions/{id}/messages"): [("session_1", 200), ("nobody", 404)],
@@ -267,6 +270,7 @@ SAMPLES = {
     ("GET", "/api/search"): [("?q=answer", 200), ("?q=a", 400), 400],
     ("GET", "/api/health"): [200],
     ("GET", "/api/status"): [200],
+    ("GET", "/api/replica"): [200],
     ("GET", "/api/logs"): [200],
     ("GET", "/api/settings"): [200],
     ("GET", "/api/tasks"): [200],

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from shared.access import drops
 from shared.db.access import dropped
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import agents, chats, wirings
-from shared.queue import drops
 from tests.api_client import ask, call, get, post
 from tests.approval_requests import ask_sender, event, person
 from tests.support import NOW, column, dump, make_agent, make_chat, put, wire

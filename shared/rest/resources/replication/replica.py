@@ -1,0 +1,199 @@
+"""The replica: where it is, how far behind, what it holds, what was proven of it, and what it costs."""
+
+from dataclasses import dataclass
+
+from shared.core import clock
+from shared.core.errors import NotReplicated
+from shared.db.engine import meta, restore_proofs
+from shared.db.engine.restore_proofs import RestoreProof
+from shared.replica import replica_lag, replica_problems, replica_report
+from shared.replica.bucket_cost import PRICES_AS_OF, month_cost
+from shared.replica.replica_report import ReplicaReport
+from shared.replica.request_counts import RequestCounts
+from shared.replica.sync import read_positions
+from shared.rest.http.endpoint import endpoint
+from shared.rest.http.service import Service
+from shared.rest.resources.replication.views import (
+    BucketRequests,
+    MonthCostView,
+    ReplicaLease,
+    ReplicaLevel,
+    ReplicaStorage,
+    ReplicaSummary,
+    ReplicaView,
+    RequestCountsView,
+    RestoreProofView,
+)
+
+_ASK_LIMIT_S = 2.0
+_DAYS_OF_COST = 7  # the newest days, from which a month is estimated
+
+
+@endpoint("GET", "/api/replica")
+async def get_replica(service: Service) -> ReplicaView:
+    """Read the state of the replica. It asks Litestream, so it may take two seconds while that is not well."""
+    now_ms = clock.now_ms()
+    report = replica_report.read(service.settings.db)
+    proven, newest = restore_proofs.last_proven(service.reader), restore_proofs.newest(service.reader)
+    lag = await _ask_litestream(service, now_ms)
+    found = replica_problems.problems(report, newest, lag.behind_s, now_ms=now_ms)
+    found += [lag.problem] if lag.problem else []
+    found += overdue(service, now_ms)
+    return {
+        "ok": not found,
+        "problems": found,
+        "reportedAt": report.at if report else None,
+        "url": report.url if report else None,
+        "prefix": report.prefix if report else None,
+        "epoch": report.epoch if report else meta.get(service.reader, "epoch"),
+        "position": lag.position,
+        "replicatedPosition": lag.replicated,
+        "behindSeconds": lag.behind_s,
+        "lease": _lease(report) if report else None,
+        "storage": _storage(report) if report else None,
+        "provenRestore": _proof(proven, now_ms),
+        "newestRestore": _proof(newest, now_ms),
+        "requests": _requests(report) if report else None,
+        "monthCost": _month_cost(report) if report else None,
+    }
+
+
+def summary(service: Service, now_ms: int) -> ReplicaSummary | None:
+    """What ``/api/status`` says of the replica; None where nothing replicates, and nothing was ever proven."""
+    report = replica_report.read(service.settings.db)
+    proven = restore_proofs.last_proven(service.reader)
+    if report is None and proven is None:
+        return None
+    return {
+        "provenRestore": _proof(proven, now_ms),
+        "overdue": bool(overdue(service, now_ms)),
+        "bytes": report.survey.bytes if report and report.survey else None,
+        "requests": _requests(report) if report else None,
+        "monthCost": _month_cost(report) if report else None,
+    }
+
+
+def overdue(service: Service, now_ms: int) -> list[str]:
+    """The sentence about a proof that is overdue, if it is."""
+    report = replica_report.read(service.settings.db)
+    proven = restore_proofs.last_proven(service.reader)
+    began_at = meta.began_at(service.reader)
+    if report is None or not replica_problems.is_overdue(
+        proven, report.verify_every_ms, began_at=began_at, now_ms=now_ms
+    ):
+        return []
+    return [replica_problems.overdue_sentence(proven, report.verify_every_ms, now_ms=now_ms)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lag:
+    """What Litestream says of its positions."""
+
+    position: str | None = None
+    replicated: str | None = None
+    behind_s: float | None = None
+    problem: str | None = None
+
+
+async def _ask_litestream(service: Service, now_ms: int) -> _Lag:
+    socket, database = service.settings.litestream_socket, service.settings.db.absolute()
+    if socket is None:
+        return _Lag()
+    try:
+        here, there = await read_positions(socket, database, _ASK_LIMIT_S)
+    except NotReplicated as error:
+        return _Lag(problem=f"replication can't be asked: {error}")
+    behind_s = 0.0 if there >= here else replica_lag.waiting_s(database, there, now_ms / 1000)
+    return _Lag(f"{here:016x}", f"{there:016x}", behind_s)
+
+
+def _lease(report: ReplicaReport) -> ReplicaLease:
+    return {"holder": report.holder, "renewedAt": report.renewed_at, "until": report.until}
+
+
+def _storage(report: ReplicaReport) -> ReplicaStorage | None:
+    survey = report.survey
+    if survey is None:
+        return None
+    levels: list[ReplicaLevel] = [
+        {
+            "level": each.level,
+            "files": each.files,
+            "bytes": each.bytes,
+            "position": each.position,
+            "writtenAt": each.written_at,
+        }
+        for each in survey.levels
+    ]
+    return {
+        "surveyedAt": survey.at,
+        "files": survey.files,
+        "bytes": survey.bytes,
+        "oldPrefixes": survey.old_prefixes,
+        "levels": levels,
+        "lastSnapshot": survey.snapshot_at,
+        "growthPerDay": replica_report.growth_per_day(report.days),
+    }
+
+
+def _proof(proof: RestoreProof | None, now_ms: int) -> RestoreProofView | None:
+    if proof is None:
+        return None
+    return {
+        "at": proof.made_at,
+        "age": (now_ms - proof.made_at) // 1000,
+        "by": proof.made_by,
+        "outcome": proof.outcome,
+        "replica": proof.replica,
+        "position": proof.position,
+        "tables": proof.tables,
+        "rows": proof.rows,
+        "bytes": proof.bytes,
+        "restoreMs": proof.restore_ms,
+        "totalMs": proof.total_ms,
+        "lostRows": proof.lost_rows,
+        "reason": proof.reason,
+    }
+
+
+def _requests(report: ReplicaReport) -> BucketRequests:
+    use = replica_report.sum_days(report.days, _DAYS_OF_COST)
+    return {
+        "days": min(len(report.days), _DAYS_OF_COST),
+        "observedSeconds": round(use.observed_s),
+        "litestream": _counts(use.litestream),
+        "postroom": _counts(use.postroom),
+    }
+
+
+def _counts(counts: RequestCounts) -> RequestCountsView:
+    return {
+        "puts": counts.puts,
+        "gets": counts.gets,
+        "lists": counts.lists,
+        "deletes": counts.deletes,
+        "sentBytes": counts.sent_bytes,
+        "receivedBytes": counts.received_bytes,
+    }
+
+
+def _month_cost(report: ReplicaReport) -> MonthCostView | None:
+    if report.url.startswith(replica_report.FOLDER):
+        return None
+    use = replica_report.sum_days(report.days, _DAYS_OF_COST)
+    stored = report.survey.bytes if report.survey else 0
+    cost = month_cost(use.litestream.plus(use.postroom), use.observed_s, stored, report.prices)
+    if cost is None:
+        return None
+    return {
+        "puts": round(cost.puts, 4),
+        "gets": round(cost.gets, 4),
+        "lists": round(cost.lists, 4),
+        "deletes": round(cost.deletes, 4),
+        "storage": round(cost.storage, 4),
+        "total": round(cost.total, 4),
+        "pricesAsOf": PRICES_AS_OF,
+    }
+
+
+ENDPOINTS = (get_replica,)
