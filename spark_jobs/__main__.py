@@ -17,14 +17,18 @@ if not __package__:  # started by its path, as spark-submit does: Python's path 
 
 _JOBS = {
     "agent_pairs": "spark_jobs.jobs.agent_pairs",
+    "backlog": "spark_jobs.jobs.backlog",
     "costs": "spark_jobs.jobs.costs",
     "deliveries": "spark_jobs.jobs.deliveries",
+    "diff": "spark_jobs.jobs.diff",
     "failures": "spark_jobs.jobs.failures",
     "forget": "spark_jobs.jobs.forget",
     "message_volume": "spark_jobs.jobs.message_volume",
     "people": "spark_jobs.jobs.people",
     "publish": "spark_jobs.jobs.publish",
+    "report": "spark_jobs.jobs.report",
     "schedules": "spark_jobs.jobs.schedules",
+    "story": "spark_jobs.jobs.story",
     "turn_times": "spark_jobs.jobs.turn_times",
 }
 

@@ -25,11 +25,14 @@ from pyspark.sql.types import StructType
 from shared.core import clock
 from shared.core.errors import ConfigInvalid, InUse, PostroomError
 from spark_jobs.replicas import Pin, PositionMissing, ReplicaMissing, ReplicaUnreachable, pinned
+from spark_jobs.seconds import as_fields, counted_job
 from spark_jobs.session import session
 
+_log = logging.getLogger("postroom.jobs")
 _ROOT = Path(__file__).resolve().parent.parent
 _MANIFEST = "manifest.json"
 _ROWS_SHOWN = 40
+_SHOWN = "\n\u200c\u200d\u00a0\u2068\u2069"  # line breaks, the joiners of scripts, and the marks of the report
 
 
 class OutInvalid(ConfigInvalid):
@@ -60,7 +63,13 @@ def position_arguments(parser: argparse.ArgumentParser) -> None:
     position = parser.add_mutually_exclusive_group()
     position.add_argument("--txid", help="the position to read, as Litestream prints it; the latest otherwise")
     position.add_argument("--timestamp", help="the last position before this instant, like 2026-03-01T12:00:00Z")
+    parser.add_argument("--epoch", help="only this history of the replica: its prefix, or meta.epoch of its database")
     parser.add_argument("--cache-dir", metavar="DIR", help="where restored replicas are kept (else the user's cache)")
+
+
+def position_of(options: argparse.Namespace) -> dict[str, str | None]:
+    """The arguments of :func:`position_arguments` as :func:`spark_jobs.replicas.pinned` takes them."""
+    return {name: getattr(options, name) for name in ("txid", "timestamp", "epoch", "cache_dir")}
 
 
 def time_zone(name: str) -> str:
@@ -87,8 +96,8 @@ def run_job(
     def do() -> str:
         with locked_folder(out):
             check(out)
-        pin, _ = pinned(options.replica, txid=options.txid, timestamp=options.timestamp, cache_dir=options.cache_dir)
-        return run(session(job), pin)
+        pin, _ = pinned(options.replica, **position_of(options))
+        return run(session(job, makes_archive=True), pin)
 
     return run_command(job, do)
 
@@ -99,12 +108,22 @@ def run_command(job: str, do: Callable[[], str]) -> int:
     logging.getLogger("postroom").setLevel(logging.INFO)
     os.umask(0o077)
     try:
-        said = do()
+        with counted_job() as spent:
+            said = do()
     except PostroomError as error:
-        sys.stderr.write(f"{job}: {error}\n")
+        sys.stderr.write(f"{job}: {shown(str(error))}\n")
         return _exit_code(error)
-    sys.stdout.write(said)
+    sys.stdout.write(shown(said))
+    _log.info("job.done job=%s %s", job, as_fields(spent))
     return 0
+
+
+def shown(text: str) -> str:
+    """The text for a terminal, with its line breaks: a name from outside may hold what moves the cursor."""
+    return "".join(
+        each if each.isprintable() or each in _SHOWN else each.encode("unicode_escape", "surrogatepass").decode()
+        for each in text
+    )
 
 
 @contextmanager

@@ -104,11 +104,12 @@ def main_of(job: DailyJob, argv: Sequence[str] | None) -> int:
     def do() -> str:
         out = Path(options.out)
         present(options.mart)  # a wrong place is told before Spark's ten seconds
-        spark = session(job.name)
+        spark = session(job.name, makes_archive=True)
         days = run(job, open_mart(spark, options.mart), out, now_ms=clock.now_ms())
         if not _written(out):
             return "the mart has nothing for this job yet\n"
-        rows = spark.read.parquet(str(out / "parquet")).select(job.schema.fieldNames())
+        stored = spark.read.schema(job.schema).parquet(str(out / "parquet"))  # days of earlier releases lack columns
+        rows = stored.select(job.schema.fieldNames())
         latest = rows.where(F.col("day") >= F.lit(max(_written(out)))).orderBy(*job.schema.fieldNames()).collect()
         return as_text(latest, job.schema, labels=job.labels) + f"days computed: {len(days)}; all in {out}/parquet\n"
 
@@ -137,7 +138,8 @@ def _checked(job: DailyJob, mart: Mart, out: Path) -> dict[str, Any] | None:
     if before is None:
         return None
     if (before.get("job"), before.get("mart")) != (job.name, mart.place):
-        raise OutInvalid(f"{out} holds {before.get('job')} of {before.get('mart')}: name another folder with --out")
+        source = before.get("mart") or before.get("replica")
+        raise OutInvalid(f"{out} holds {before.get('job')} of {source}: name another folder with --out")
     if before["mart_generation"] > mart.manifest.generation:
         raise MartInvalid(f"{out} is of a later generation than the mart, which was begun again: name another folder")
     return before

@@ -13,7 +13,8 @@ Options: ``replica`` the URL; ``table``; ``columns`` comma-separated (name them:
 which columns it needs, so without them even ``count()`` reads all); ``txid`` or ``timestamp`` of the past, ``epoch``
 to stay in one history;
 ``partitions`` (default: four a core, fewer for small tables); ``cache_dir``; ``instants``: ``timestamp`` (default) or
-``millis``; ``position`` an exact pin, as ``open_replica`` sets it.
+``millis``; ``position`` an exact pin, as ``open_replica`` sets it; ``changes_from`` and ``changes_to``: the rows that
+changed between two positions, in place of those at one (``spark_jobs/history/reader.py``).
 
 - A whole read uses one position. Spark reads the schema in one process, plans in a second and reads in others; the pin
   is made with the schema and travels pickled with the source.
@@ -31,14 +32,11 @@ import logging
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, cast
 
-import adbc_driver_sqlite.dbapi as sqlite
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import (
@@ -59,7 +57,6 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
-    BinaryType,
     DataType,
     DoubleType,
     LongType,
@@ -69,29 +66,17 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from shared.core.errors import ConfigInvalid, PermanentError
 from spark_jobs import replicas
+from spark_jobs.copies import OptionInvalid, ReplicaTable, describe, open_copy, quoted, sentinel_row, typed_batches
 from spark_jobs.replicas import Pin
 
-BATCH_ROWS = 16_384
+if TYPE_CHECKING:
+    from spark_jobs.history.reader import AskedChanges
+
 PARTITIONS_PER_CORE = 4
 ROWS_PER_PARTITION = 10_000  # below this, one more task costs more than it saves
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 MAX_IN = 500
-INSTANTS = frozenset(
-    {
-        "deliver_after",
-        "last_active",
-        "lease",
-        "not_before",
-        "process_after",
-        "since",
-        "unsent_since",
-        "until",
-        "waits_since",
-    }
-)
-"""Columns with instants whose names don't end in ``_at``."""
 
 _POSITION_NAMES = ("_txid", "_committed_at", "_epoch")
 POSITION_FIELDS = tuple(StructField(name, StringType(), nullable=False) for name in _POSITION_NAMES)
@@ -99,26 +84,10 @@ POSITION_FIELDS = tuple(StructField(name, StringType(), nullable=False) for name
 
 _log = logging.getLogger("postroom.replicas")
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
-_INTERNAL = ("sqlite_", "_litestream_")
+_CHANGES = ("changes_from", "changes_to")
 _PAST = ("txid", "timestamp", "epoch", "position")
 _OPTIONS = ("replica", "table", "columns", *_PAST, "partitions", "cache_dir", "instants")
 _STREAM_OPTIONS = ("start", "max_rows", "on_hole", "on_new_epoch")
-_TYPES: Mapping[str, DataType] = {
-    "INTEGER": LongType(),
-    "INT": LongType(),
-    "TEXT": StringType(),
-    "REAL": DoubleType(),
-    "BLOB": BinaryType(),
-}
-# A row of each type goes before the real rows: ADBC takes the types of a result from its first rows, and a column that
-# begins with NULLs would be an integer. https://github.com/apache/arrow-adbc/issues/581
-_SENTINELS: Mapping[DataType, str] = {
-    LongType(): "0",
-    TimestampType(): "0",
-    StringType(): "''",
-    DoubleType(): "0.0",
-    BinaryType(): "x''",
-}
 _OPERATORS: Mapping[type[Filter], str] = {
     EqualTo: "=",
     EqualNullSafe: "IS",
@@ -127,32 +96,6 @@ _OPERATORS: Mapping[type[Filter], str] = {
     GreaterThan: ">",
     GreaterThanOrEqual: ">=",
 }
-
-TABLES = "SELECT name, wr, strict FROM pragma_table_list WHERE schema = 'main' AND type = 'table'"
-COLUMNS = 'SELECT name, type, "notnull", pk FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid'
-
-
-class OptionInvalid(ConfigInvalid):
-    """An option, a table or a column is not usable; the message lists the valid ones."""
-
-
-class CopyUnreadable(PermanentError):
-    """The restored file is damaged, or its schema is."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaTable:
-    """The declaration of one table in SQLite.
-
-    Args:
-        rowid: a name that reads its rowid, or None in a WITHOUT ROWID table.
-        key: the column that is the rowid under its own name (INTEGER PRIMARY KEY), if any.
-    """
-
-    name: str
-    fields: tuple[StructField, ...]
-    rowid: str | None
-    key: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,24 +187,24 @@ class LitestreamSource(DataSource):
         return "litestream"
 
     def schema(self) -> StructType:
-        return StructType(list(choose_fields(self._describe(), self.options.get("columns"))))
+        columns = self.options.get("columns")
+        if (asked := self._changes()) is not None:
+            return StructType(list(chosen_fields(asked.table.name, asked.fields, columns)))
+        return StructType(list(choose_fields(self._describe(), columns)))
 
-    def reader(self, schema: StructType) -> "LitestreamReader":
+    def reader(self, schema: StructType) -> DataSourceReader:
         self._refuse(_STREAM_OPTIONS, "is for spark.readStream; with spark.read leave it out")
+        if (asked := self._changes()) is not None:
+            _check_schema(schema, asked.fields, asked.table.name)
+            return asked.reader(schema, self._partitions())
         table = self._describe()
-        declared = {field.name: field.dataType for field in readable_fields(table)}
-        for field in schema.fields:
-            if declared.get(field.name) != field.dataType:
-                raise OptionInvalid(
-                    f"column {field.name!r} {field.dataType.simpleString()} is not in table {table.name!r}: leave out "
-                    ".schema(...), because the schema comes from the replica, and choose with the option 'columns'"
-                )
+        _check_schema(schema, readable_fields(table), table.name)
         return LitestreamReader(self._pin(), table, schema, self.options.get("cache_dir"), self._partitions())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from spark_jobs.streaming.reader import LitestreamStreamReader  # it reads with the readers of this module
 
-        self._refuse(_PAST, "is for spark.read; a stream begins where the option 'start' says")
+        self._refuse((*_PAST, *_CHANGES), "is for spark.read; a stream begins where the option 'start' says")
         return LitestreamStreamReader(schema, self._required("replica"), self._required("table"), self.options)
 
     def _refuse(self, names: Sequence[str], why: str) -> None:
@@ -269,11 +212,31 @@ class LitestreamSource(DataSource):
             if name in self.options:
                 raise OptionInvalid(f"the option {name!r} {why}")
 
-    def _describe(self) -> ReplicaTable:
-        known = (*_OPTIONS, *_STREAM_OPTIONS)
+    def _changes(self) -> "AskedChanges | None":
+        """What was asked for where it is the rows between two positions, pinned once as with :meth:`_pin`."""
+        self._refuse_unknown()
+        if not any(name in self.options for name in _CHANGES):
+            return None
+        from spark_jobs.history.reader import AskedChanges  # it reads with the readers of this module
+
+        self._refuse(("txid", "timestamp", "position"), "is for one position; changes_from and changes_to name two")
+        known: AskedChanges | None = self.__dict__.get("_asked_changes")
+        if known is None:
+            url, begin, name = (self._required(each) for each in ("replica", "changes_from", "table"))
+            end, epoch, cache_dir = (self.options.get(each) for each in ("changes_to", "epoch", "cache_dir"))
+            known = AskedChanges.of(
+                url, name, begin, end, epoch=epoch, cache_dir=cache_dir, has_timestamps=self._has_timestamps()
+            )
+            self.__dict__["_asked_changes"] = known
+        return known
+
+    def _refuse_unknown(self) -> None:
+        known = (*_OPTIONS, *_CHANGES, *_STREAM_OPTIONS)
         unknown = sorted(set(map(str.lower, self.options)) - set(known))
         if unknown:
             raise OptionInvalid(f"unknown options: {', '.join(unknown)}; known: {', '.join(known)}")
+
+    def _describe(self) -> ReplicaTable:
         path = replicas.ensure_local(self._pin(), self.options.get("cache_dir"))
         return describe(path, self._required("table"), has_timestamps=self._has_timestamps())
 
@@ -349,17 +312,13 @@ class LitestreamReader(DataSourceReader):
         bounds = self._bounds()
         if bounds is None:
             return [RowRange(0, -1)]
-        low, high = bounds
-        span = high - low + 1
-        wished = self.requested or min(_cores() * PARTITIONS_PER_CORE, math.ceil(span / ROWS_PER_PARTITION))
-        step = math.ceil(span / min(wished, span))
-        return [RowRange(start, min(start + step - 1, high)) for start in range(low, high + 1, step)]
+        return row_ranges(*bounds, self.requested)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Arrow batches of exactly the promised schema, with the rows that pass the pushed filters."""
         span = cast(RowRange, partition)
         schema = to_arrow_schema(self.columns, timezone="UTC")
-        sentinel = ", ".join(f"{_SENTINELS[field.dataType]} AS c{i}" for i, field in enumerate(self.columns.fields))
+        sentinel = sentinel_row([field.dataType for field in self.columns.fields])
         own = {field.name for field in self.table.fields}
         told = dict(zip(_POSITION_NAMES, (self.pin.txid, self.pin.timestamp, self.pin.epoch), strict=True))
         names = self.columns.fieldNames()
@@ -370,18 +329,12 @@ class LitestreamReader(DataSourceReader):
         if span.low is not None and self.table.rowid is not None:
             where.append(f"{self.table.rowid} BETWEEN ? AND ?")
             values += [span.low, span.high]
-        query = f"SELECT {sentinel} UNION ALL SELECT {wanted} FROM {quoted(self.table.name)}"  # noqa: S608 - quoted
+        query = f"{sentinel} UNION ALL SELECT {wanted} FROM {quoted(self.table.name)}"  # noqa: S608 - quoted
         if where:
             query += " WHERE " + " AND ".join(where)
         with open_copy(replicas.ensure_local(self.pin, self.cache_dir)) as cursor:
             cursor.execute(query, tuple(values))
-            skip = 1
-            for batch in cursor.fetch_record_batch():
-                rows = batch.slice(skip)
-                skip = 0
-                if rows.num_rows:
-                    columns = [_as(column, field) for column, field in zip(rows.columns, schema, strict=True)]
-                    yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            yield from typed_batches(cursor, schema)
 
     def _bounds(self) -> tuple[int, int] | None:
         """The lowest and the highest rowid that can pass the filters, or None if there are no rows."""
@@ -398,57 +351,23 @@ class LitestreamReader(DataSourceReader):
         return (ends[0], ends[1]) if ends else None
 
 
-def _as(column: pa.Array, field: pa.Field) -> pa.Array:
-    """The column in the promised type: milliseconds become timestamps."""
-    if not pa.types.is_timestamp(field.type):
-        return column
-    try:
-        return column.cast(pa.timestamp("ms", "UTC")).cast(field.type)
-    except pa.ArrowInvalid:
-        raise OptionInvalid(
-            f"column {field.name!r} has numbers that are no instants: read it with the option instants=millis"
-        ) from None
+def row_ranges(low: int, high: int, requested: int | None = None) -> list[RowRange]:
+    """The rows from *low* to *high* in as many parts as *requested*; by default four a core, fewer for few rows."""
+    span = high - low + 1
+    wished = requested or min(_cores() * PARTITIONS_PER_CORE, math.ceil(span / ROWS_PER_PARTITION))
+    step = math.ceil(span / min(wished, span))
+    return [RowRange(start, min(start + step - 1, high)) for start in range(low, high + 1, step)]
 
 
-def describe(path: Path, name: str, *, has_timestamps: bool = True) -> ReplicaTable:
-    """Read the declaration of table *name* in the database file *path*.
-
-    Args:
-        has_timestamps: instants are timestamps, and no longs.
-
-    Raises:
-        OptionInvalid: no such table (the message lists the tables), or one with unreliable types.
-    """
-    with open_copy(path) as cursor:
-        cursor.execute(TABLES)
-        tables = {table: kind for table, *kind in cursor.fetchall() if not table.startswith(_INTERNAL)}
-        if name not in tables:
-            raise OptionInvalid(f"the replica has no table {name!r}; its tables: {', '.join(sorted(tables))}")
-        without_rowid, strict = tables[name]
-        if not strict:
-            raise OptionInvalid(f"table {name!r} is not STRICT: its rows may hold any type, so it has no schema")
-        cursor.execute(COLUMNS, (name,))
-        columns = cursor.fetchall()
-    odd = [column for column, declared, _, _ in columns if declared.upper() not in _TYPES]
-    if odd:
-        raise OptionInvalid(f"table {name!r} has columns of type ANY, which has no Spark type: {', '.join(odd)}")
-    keys = [(column, declared) for column, declared, _, pk in columns if pk]
-    key = keys[0][0] if not without_rowid and len(keys) == 1 and keys[0][1].upper() == "INTEGER" else None
-    taken = {column.lower() for column, *_ in columns}
-    free = [alias for alias in ("rowid", "_rowid_", "oid") if alias not in taken]
-    rowid = None if without_rowid or not free else free[0]
-    # In a STRICT table the columns of a primary key are NOT NULL without a declaration: sqlite.org/stricttables.html
-    fields = tuple(
-        StructField(column, _type_of(column, declared, has_timestamps), nullable=not (notnull or pk))
-        for column, declared, notnull, pk in columns
-    )
-    return ReplicaTable(name, fields, rowid or (key and quoted(key)), key)
-
-
-def _type_of(column: str, declared: str, has_timestamps: bool) -> DataType:
-    kind = _TYPES[declared.upper()]
-    is_instant = column.endswith("_at") or column in INSTANTS
-    return TimestampType() if has_timestamps and is_instant and kind == LongType() else kind
+def _check_schema(asked: StructType, fields: Sequence[StructField], table: str) -> None:
+    """Refuse a schema that is not the replica's."""
+    declared = {field.name: field.dataType for field in fields}
+    for field in asked.fields:
+        if declared.get(field.name) != field.dataType:
+            raise OptionInvalid(
+                f"column {field.name!r} {field.dataType.simpleString()} is not in table {table!r}: leave out "
+                ".schema(...), because the schema comes from the replica, and choose with the option 'columns'"
+            )
 
 
 def readable_fields(table: ReplicaTable) -> tuple[StructField, ...]:
@@ -458,15 +377,20 @@ def readable_fields(table: ReplicaTable) -> tuple[StructField, ...]:
 
 
 def choose_fields(table: ReplicaTable, columns: str | None) -> tuple[StructField, ...]:
-    """The fields that the comma-separated *columns* name, in that order; None means all."""
+    """The fields that the comma-separated *columns* name, in that order; None means the table's own."""
+    return table.fields if columns is None else chosen_fields(table.name, readable_fields(table), columns)
+
+
+def chosen_fields(table: str, fields: Sequence[StructField], columns: str | None) -> tuple[StructField, ...]:
+    """Those of *fields* that the comma-separated *columns* name, in that order; None means all."""
     if columns is None:
-        return table.fields
-    known = {field.name: field for field in readable_fields(table)}
+        return tuple(fields)
+    known = {field.name: field for field in fields}
     names = [name.strip() for name in columns.split(",") if name.strip()]
     missing = [name for name in names if name not in known]
     if missing or not names or len(set(names)) < len(names):
         what = f"no columns {', '.join(missing)}" if missing else "been asked for no columns, or for one twice"
-        raise OptionInvalid(f"table {table.name!r} has {what}; its columns: {', '.join(known)}")
+        raise OptionInvalid(f"table {table!r} has {what}; its columns: {', '.join(known)}")
     return tuple(known[name] for name in names)
 
 
@@ -508,30 +432,6 @@ def _agrees(value: object, kind: DataType) -> bool:
     if isinstance(kind, DoubleType):
         return type(value) is float and not math.isnan(value)  # Spark's NaN equals itself; SQLite binds it as NULL
     return type(value) is (str if isinstance(kind, StringType) else bytes)
-
-
-@contextmanager
-def open_copy(path: Path) -> Iterator[Any]:
-    """A cursor on a restored file, which never changes.
-
-    Raises:
-        CopyUnreadable: SQLite can't read the file.
-    """
-    uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
-    try:
-        with sqlite.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
-            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
-            yield cursor
-    except sqlite.Error as error:
-        reason = str(error).partition("\n")[0]  # the query follows
-        raise CopyUnreadable(
-            f"{path}, the copy of the replica on this host, can't be read ({reason}): delete it, and the next reader "
-            f"restores it again"
-        ) from None
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _cores() -> int:

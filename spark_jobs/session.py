@@ -4,12 +4,10 @@ Without these settings Spark listens on the network even when it runs locally, a
 shuffle files, which hold people's messages. Under ``spark-submit`` the submitted settings win, except the loopback
 address of a local master; a remote master keeps its own network settings.
 
-``python -m spark_jobs.session`` makes a class-data archive, which halves the start of Java (160 MB in the user's cache,
-half a minute, once for each Java and Spark). Without it, or if Java finds it stale, only the start is slower.
+``python -m spark_jobs.session`` makes the class-data archive of :mod:`spark_jobs.java_archive` ahead of the first job.
 """
 
 import atexit
-import hashlib
 import os
 import shutil
 import sys
@@ -17,13 +15,14 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from shared.core.errors import ConfigInvalid
+from spark_jobs import java_archive
 from spark_jobs.datasource import PUSHDOWN, register
+from spark_jobs.seconds import counted
 
 _ROOT = Path(__file__).resolve().parent.parent
 _QUIET = """\
@@ -41,20 +40,24 @@ logger.gateway.level = warn
 """
 
 
-def session(app_name: str) -> SparkSession:
+def session(app_name: str, *, makes_archive: bool = False) -> SparkSession:
     """The running session, or a new one; both know ``format("litestream")``.
 
     A new session changes this process: umask 077, and the workers run this Python. It stops when the process ends.
 
+    Args:
+        makes_archive: if there is no class-data archive yet, Java writes one when the process ends.
+
     Raises:
         ConfigInvalid: there is no Java.
     """
-    spark = SparkSession.getActiveSession() or _start(app_name)
+    spark = SparkSession.getActiveSession() or _start(app_name, makes_archive=makes_archive)[0]
     register(spark)
     return spark
 
 
-def _start(app_name: str, java_options: Sequence[str] | None = None) -> SparkSession:
+def _start(app_name: str, *, makes_archive: bool) -> tuple[SparkSession, Path | None]:
+    """The session, and the file to which its Java writes an archive at its end, if it does."""
     os.umask(0o077)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -62,77 +65,53 @@ def _start(app_name: str, java_options: Sequence[str] | None = None) -> SparkSes
         SparkContext._ensure_initialized()  # until then SparkConf() is empty
     given = SparkConf()
     is_local = given.get("spark.master", "local[*]").startswith("local")
-    builder = SparkSession.builder.appName(given.get("spark.app.name", app_name) if submitted else app_name)
-    if java_options is None and not submitted:
-        made = archive()
-        java_options = (f"-XX:SharedArchiveFile={made}", "-Xlog:disable") if made else ()
-    for name, value in _settings(given, is_local=is_local, java_options=java_options).items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    atexit.register(_stop, spark)
-    return spark
+    options, part = (None, None) if submitted else _archive_options(makes_archive)
+    settings = _settings(given, is_local=is_local, java_options=options)
+    settings["spark.app.name"] = given.get("spark.app.name", app_name) if submitted else app_name
+    with counted("java"):
+        SparkContext._ensure_initialized(conf=SparkConf().setAll(list(settings.items())))
+    with counted("session"):
+        builder = SparkSession.builder
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        spark = builder.getOrCreate()
+    atexit.register(_stop, spark, part)
+    return spark, part
 
 
-def _stop(spark: SparkSession) -> None:
+def _archive_options(makes_archive: bool) -> tuple[Sequence[str], Path | None]:
+    """Java's options, and the file to which it writes an archive at its end, if it does."""
+    found = java_archive.found()
+    if found is not None:
+        return java_archive.reading(found), None
+    part = java_archive.new_part() if makes_archive else None
+    return (java_archive.writing(part) if part else ()), part
+
+
+def _stop(spark: SparkSession, part: Path | None) -> None:
+    gateway = spark.sparkContext._gateway
     if spark.sparkContext._jsc is not None:
         spark.stop()
-
-
-def archive() -> Path | None:
-    """The class-data archive for this Java and this Spark, or None.
-
-    Java checks that the archive is its own, and starts without it otherwise. It does not check that the file is whole,
-    and crashes with a part of it, so the name contains the size.
-    """
-    for path in _archives().glob(f"{_archive_name()}-*.jsa"):
-        if path.stem.endswith(f"-{path.stat().st_size}"):
-            return path
-    return None
+    if part is not None and gateway is not None:
+        java_archive.keep(part, gateway.proc)
 
 
 def build_archive() -> Path:
-    """Make the archive unless it exists: run a small job in a Java that writes the archive at its end.
+    """Make the class-data archive unless it exists: run a small job in a Java that writes it at its end.
 
     Raises:
         ConfigInvalid: no Java, or one that can't make archives.
     """
-    made = archive()
-    if made is not None:
-        return made
-    folder_of_archives = _archives()
-    folder_of_archives.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder_of_archives) as folder:
-        part = Path(folder) / "spark.jsa"
-        spark = _start("archive", java_options=(f"-XX:ArchiveClassesAtExit={part}", "-Xlog:disable"))
+    if java_archive.found() is None:
+        spark, part = _start("archive", makes_archive=True)
         rows = spark.createDataFrame([(day, "a") for day in range(10)], "day long, name string")
         rows = rows.withColumn("name", F.udf(str.upper, useArrow=False)("name"))
-        rows.groupBy("day", "name").count().write.partitionBy("day").parquet(f"{folder}/rows")
-        spark.read.parquet(f"{folder}/rows").filter("day > 1").collect()
-        java = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
-        spark.stop()
-        java.stdin.close()  # Java ends with its input
-        java.wait(timeout=120)
-        if not part.exists():
-            raise ConfigInvalid("Java wrote no class-data archive: jobs run as before, and Java keeps its slow start")
-        return part.rename(folder_of_archives / f"{_archive_name()}-{part.stat().st_size}.jsa")
-
-
-def _archives() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "postroom" / "java"
-
-
-def _archive_name() -> str:
-    home = os.environ.get("JAVA_HOME")
-    java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")
-    if not java.is_file():
-        raise ConfigInvalid(
-            "Spark needs Java 17 or newer: install it (Debian and Ubuntu: apt-get install default-jre-headless), or "
-            "set JAVA_HOME to it"
-        )
-    java = java.resolve()
-    made_for = f"{java} {java.stat().st_mtime_ns} {pyspark.__version__} {Path(pyspark.__file__).resolve()}"
-    return "spark-" + hashlib.sha256(made_for.encode()).hexdigest()[:16]
+        rows.groupBy("day", "name").count().write.format("noop").mode("overwrite").save()
+        _stop(spark, part)
+    found = java_archive.found()
+    if found is None:
+        raise ConfigInvalid("Java wrote no class-data archive: jobs run as before, and Java keeps its slow start")
+    return found
 
 
 def _settings(given: SparkConf, *, is_local: bool, java_options: Sequence[str] | None) -> dict[str, str]:

@@ -1,13 +1,15 @@
 """Agents among themselves, by day (UTC): the graph of who writes to whom, and the conversations that go back and forth.
 
-A conversation goes back and forth in which, on that day, both agents wrote to the other. A high ``longest`` is a loop.
+A conversation goes back and forth in which, on that day, both agents wrote to the other. A high ``longest`` is a loop
+of two. It goes in a circle in which messages of an agent come back to it over two or more others.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DateType, LongType, StringType, StructField, StructType
 
 from spark_jobs.daily import DailyJob, main_of
 
@@ -20,8 +22,11 @@ SCHEMA = StructType(
         StructField("conversations", LongType()),
         StructField("back_and_forth", LongType()),
         StructField("longest", LongType()),
+        StructField("circles", LongType()),
     ]
 )
+_EDGE = ["from_agent", "agent"]
+_EDGES = ArrayType(StructType([StructField(name, StringType()) for name in _EDGE]))
 
 
 def agent_pairs(messages: DataFrame) -> DataFrame:
@@ -39,13 +44,45 @@ def agent_pairs(messages: DataFrame) -> DataFrame:
         F.col("agent").alias("from_agent"),
         F.lit(1).alias("back"),
     )
-    both = one_way.join(back, ["day", "conversation_id", "from_agent", "agent"], "left")
+    keys = ["day", "conversation_id", *_EDGE]
+    both = one_way.join(back, keys, "left").join(_circles(one_way), keys, "left")
     return both.groupBy("day", "from_agent", "agent").agg(
         F.sum("messages").alias("messages"),
         F.count("conversation_id").alias("conversations"),
         F.count("back").alias("back_and_forth"),
         F.max(F.when(F.col("conversation_id").isNotNull(), F.col("messages"))).alias("longest"),
+        F.count("circle").alias("circles"),
     )
+
+
+def _circles(one_way: DataFrame) -> DataFrame:
+    """The edges in circles, each with its day and conversation."""
+    edges = one_way.groupBy("day", "conversation_id").agg(F.collect_set(F.struct(*_EDGE)).alias("edges"))
+    three = edges.where(F.col("conversation_id").isNotNull() & (F.size("edges") > 2))
+    circling = F.udf(in_circles, _EDGES, useArrow=False)
+    found = three.select("day", "conversation_id", F.explode(circling("edges")).alias("edge"))
+    return found.select("day", "conversation_id", "edge.from_agent", "edge.agent", F.lit(1).alias("circle"))
+
+
+def in_circles(edges: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Those *edges* (from, to) from whose end other agents lead back to their beginning."""
+    to = defaultdict(set)
+    for start, end in edges:
+        to[start].add(end)
+    return [(start, end) for start, end in edges if _leads_back(to, end, start)]
+
+
+def _leads_back(to: Mapping[str, set[str]], begin: str, end: str) -> bool:
+    """Whether a way of two edges or more leads from *begin* to *end*."""
+    ahead = [agent for agent in to.get(begin, ()) if agent not in (begin, end)]
+    seen = {begin, *ahead}
+    while ahead:
+        following = to.get(ahead.pop(), set())
+        if end in following:
+            return True
+        ahead += following - seen
+        seen |= following
+    return False
 
 
 JOB = DailyJob(

@@ -1,7 +1,8 @@
 """Delivery by channel and day (UTC): what arrived, failed for good, was tried again, or has an unknown outcome.
 
 The time is from the instant at which a response is ready, or planned for, to the platform's acceptance of all of it, in
-milliseconds; percentiles are approximate. A delivery that took longer than two days has no time.
+milliseconds; percentiles are approximate. A delivery that took longer than two days has no time. A planned response
+whose series was cancelled did not fail.
 """
 
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
+from shared.db.queue.series import CALLED_OFF
 from spark_jobs.daily import DailyJob, main_of
 
 SCHEMA = StructType(
@@ -40,7 +42,9 @@ def deliveries(events: DataFrame) -> DataFrame:
         .groupBy("response_id")
         .agg(F.max(F.greatest("created_at", planned)).alias("ready_at"))
     )
-    ends = events.where(F.col("type").isin(*_TYPES)).join(ready, "response_id", "left")
+    reason = F.coalesce(F.from_json("data", "reason string")["reason"], F.lit(""))
+    is_called_off = (F.col("type") == "response_dead") & (reason == CALLED_OFF)
+    ends = events.where(F.col("type").isin(*_TYPES) & ~is_called_off).join(ready, "response_id", "left")
     took = F.greatest(F.unix_millis("created_at") - F.unix_millis("ready_at"), F.lit(0))
     ms = F.when((F.col("type") == "response_acked") & F.col("ready_at").isNotNull(), took)
     found = ends.groupBy(F.to_date("created_at").alias("day"), "channel").agg(

@@ -1,4 +1,7 @@
-"""Daily message volume per channel, from one position of a replica.
+"""Daily message volume per channel, from one position of a replica; with ``--mart PLACE``, from a mart.
+
+Over a mart it is as every other job of :mod:`spark_jobs.daily`: by day in UTC, only the days that changed, and with the
+rows that the database has pruned since. What follows is for a replica.
 
 Reads ``messages`` (channel, status, created_at). Writes ``OUT/parquet/day=YYYY-MM-DD/*.parquet`` and, last,
 ``OUT/manifest.json``: which position it was, and what was written. A second run for the same position writes the same;
@@ -10,6 +13,7 @@ than an earlier run counted stays as it was, and the manifest says so. Run the j
 Exit codes: see :mod:`spark_jobs.command_line`.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date
@@ -32,6 +36,7 @@ from spark_jobs.command_line import (
     time_zone,
     write_manifest,
 )
+from spark_jobs.daily import DailyJob, main_of
 from spark_jobs.datasource import open_replica
 from spark_jobs.replicas import Pin
 
@@ -107,9 +112,24 @@ def run(
     return rows, manifest
 
 
+OVER_MART = DailyJob(
+    JOB,
+    "Daily message volume per channel, from a mart; the days are those of UTC.",
+    SCHEMA,
+    2,
+    {"messages": COLUMNS},
+    message_volume,
+)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse the arguments, run the job, print the latest rows; return the exit code."""
-    parser = arguments_of(JOB, "Daily message volume per channel, from a Litestream replica.")
+    given = sys.argv[1:] if argv is None else argv
+    if any(argument == "--mart" or argument.startswith("--mart=") for argument in given):
+        return main_of(OVER_MART, given)
+    parser = arguments_of(
+        JOB, "Daily message volume per channel, from a Litestream replica, or with --mart from a mart."
+    )
     parser.add_argument("--tz", type=time_zone, default="UTC", help="the zone whose days are meant (default UTC)")
     options = parser.parse_args(argv)
 
@@ -134,8 +154,10 @@ def _said(rows: Sequence[Row], manifest: dict[str, Any], out: str) -> str:
 
 def _check_zone(out: Path, tz: str) -> None:
     manifest = read_manifest(out)
-    if manifest is not None and manifest["tz"] != tz:
-        stored = manifest["tz"]
+    stored = tz if manifest is None else manifest.get("tz")
+    if stored is None:
+        raise OutInvalid(f"{out} holds what was counted over a mart, or by another job: name another folder with --out")
+    if stored != tz:
         raise OutInvalid(f"{out} holds days of {stored}: run with --tz {stored}, or name another folder with --out")
 
 

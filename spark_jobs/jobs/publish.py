@@ -4,9 +4,10 @@ It needs no Spark session. Exit codes: see :mod:`spark_jobs.command_line`.
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from shared.core import clock
-from spark_jobs.command_line import parser_of, position_arguments, run_command
+from spark_jobs.command_line import parser_of, position_arguments, position_of, run_command
 from spark_jobs.mart.manifest import MartManifest
 from spark_jobs.mart.places import opened
 from spark_jobs.mart.privacy import chosen
@@ -34,8 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             veil = chosen(
                 before.privacy if before else None, without_text=options.without_text, hash_people=options.hash_people
             )
-            position = {"txid": options.txid, "timestamp": options.timestamp}
-            pin, path = pinned(options.replica, **position, cache_dir=options.cache_dir)
+            pin, path = pinned(options.replica, **position_of(options))
             source = PinnedTables(pin, path, options.cache_dir)
             manifest = publish(place, source, before, veil, now_ms=clock.now_ms())
         return _said(manifest, before)
@@ -53,6 +53,7 @@ def _said(manifest: MartManifest, before: MartManifest | None) -> str:
         lines.append(f"{name:16}{table.rows:>12} rows{len(table.days):>6} days{new:>6} written")
     known = len(before.new_histories) if before else 0
     if len(manifest.new_histories) > known:
-        again = manifest.new_histories[-1]["read_again_from_ms"]
-        lines.append(f"the replica has begun a new history: rows from {again} ms UTC on were read again")
+        again_ms = manifest.new_histories[-1]["read_again_from_ms"]
+        again = datetime.fromtimestamp(again_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        lines.append(f"the replica has begun a new history: rows from {again} on were read again")
     return "\n".join(lines) + "\n"

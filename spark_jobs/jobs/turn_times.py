@@ -28,27 +28,36 @@ SCHEMA = StructType(
         StructField("turn_p99_ms", LongType()),
     ]
 )
+DAY_SCHEMA = StructType([field for field in SCHEMA if field.name != "hour"])
 _KEYS = ("day", "hour", "agent")
+_DAY_KEYS = ("day", "agent")
 
 
-def turn_times(events: DataFrame) -> DataFrame:
-    """One row per (day, hour, agent), with the columns of ``SCHEMA``.
+def turn_times(events: DataFrame, keys: Sequence[str] = _KEYS) -> DataFrame:
+    """One row per (day, hour, agent), with the columns of ``SCHEMA``; or per (day, agent), where *keys* say so.
 
     Args:
         events: id, type, message_id, agent, data, created_at (timestamp).
     """
-    waits = _percentiles(_waits(events), "wait", "waited")
-    turns = _percentiles(_turns(events), "turn", "turns")
-    joined = waits.join(turns, on=list(_KEYS), how="full")
+    waits = _percentiles(_waits(events), "wait", "waited", keys)
+    turns = _percentiles(_turns(events), "turn", "turns", keys)
+    joined = waits.join(turns, on=list(keys), how="full")
     return joined.fillna(0, subset=["waited", "turns"])
 
 
+def turn_times_of_days(events: DataFrame) -> DataFrame:
+    """One row per (day, agent), with the columns of ``DAY_SCHEMA``; percentiles of hours can't be added up."""
+    return turn_times(events, _DAY_KEYS)
+
+
 def _waits(events: DataFrame) -> DataFrame:
-    data = F.from_json("data", "batch array<string>, attempt int")
-    starts = events.where("type = 'chain_step_start'").select("agent", "created_at", data.alias("data"))
-    started = starts.where("data.attempt = 1").select(
-        "agent", "created_at", F.explode("data.batch").alias("message_id")
+    """Only the first turn of a message counts: after a wait that costs no attempt, or by hand, it is begun again."""
+    batch = F.from_json("data", "batch array<string>")["batch"]
+    starts = events.where("type = 'chain_step_start'").select(
+        "agent", "created_at", F.explode(batch).alias("message_id")
     )
+    first = F.min(F.struct("created_at", "agent")).alias("first")
+    started = starts.groupBy("message_id").agg(first).select("message_id", "first.agent", "first.created_at")
     planned = F.timestamp_millis(F.from_json("data", "process_after long")["process_after"])
     received = events.where("type = 'message_received'").select(
         "message_id", F.greatest("created_at", planned).alias("due_at")
@@ -70,12 +79,13 @@ def _ms(since: str) -> Column:
     return F.greatest(F.unix_millis("created_at") - F.unix_millis(since), F.lit(0))
 
 
-def _percentiles(times: DataFrame, name: str, count: str) -> DataFrame:
-    found = times.groupBy(F.to_date("created_at").alias("day"), F.hour("created_at").alias("hour"), F.col("agent")).agg(
+def _percentiles(times: DataFrame, name: str, count: str, keys: Sequence[str]) -> DataFrame:
+    known = {"day": F.to_date("created_at"), "hour": F.hour("created_at"), "agent": F.col("agent")}
+    found = times.groupBy(*(known[key].alias(key) for key in keys)).agg(
         F.count("*").alias(count), F.percentile_approx("ms", [0.5, 0.95, 0.99]).alias("p")
     )
     ends = [F.col("p")[index].alias(f"{name}_p{p}_ms") for index, p in enumerate((50, 95, 99))]
-    return found.select(*_KEYS, count, *ends)
+    return found.select(*keys, count, *ends)
 
 
 JOB = DailyJob(
@@ -85,6 +95,15 @@ JOB = DailyJob(
     3,
     {"events": ("id", "type", "message_id", "agent", "data", "created_at")},
     turn_times,
+    days_before=2,
+)
+DAY_JOB = DailyJob(
+    "turn_times_of_days",
+    "How long messages wait and turns run, by day and agent.",
+    DAY_SCHEMA,
+    2,
+    JOB.inputs,
+    turn_times_of_days,
     days_before=2,
 )
 

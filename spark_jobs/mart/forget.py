@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_jobs.mart.days import DayWriter, read_day
 from spark_jobs.mart.manifest import WHOLE, DayFiles, MartManifest, TableFiles
 from spark_jobs.mart.places import MartPlace, new_run
-from spark_jobs.mart.privacy import ANSWERS, Veil, as_masked, with_forgotten
+from spark_jobs.mart.privacy import ANSWERS, Veil, as_masked
 from spark_jobs.mart.tables import BY_NAME
 from spark_jobs.mart.types import schema_of
 
@@ -41,7 +41,7 @@ def forget(
         before,
         generation=generation,
         finished_at=datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="seconds"),
-        privacy=with_forgotten(before.privacy, channel, sender_id),
+        privacy=veil.with_forgotten(channel, sender_id),
         tables=tables,
     )
     place.commit(manifest, before, forget=True)

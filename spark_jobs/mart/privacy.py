@@ -63,7 +63,25 @@ class Veil:
 
     def takes_out(self, channel: str | None, sender_id: str | None) -> bool:
         """Whether this is a person who was taken out."""
-        return bool(channel and sender_id) and digest(self.privacy, channel, sender_id) in self.privacy.forgotten
+        return bool(channel and sender_id) and self.digest(channel, sender_id) in self.privacy.forgotten
+
+    def is_private_to_one(self, person: str | None) -> bool:
+        """Whether a session is private to a person who was taken out; its row does not name the platform."""
+        return bool(person) and self.digest("", person) in self.privacy.forgotten
+
+    def digest(self, channel: str | None, sender_id: str | None) -> str:
+        """What the manifest keeps of a person who was taken out, so that the next run leaves them out.
+
+        With a key nobody without it can try ids; short ids are soon found by their salted hash alone.
+        """
+        platform = (channel or "").partition(".")[0]
+        text = f"{self.privacy.salt}\n{platform}\n{sender_id}".encode()
+        return hmac.new(self.key, text, hashlib.sha256).hexdigest() if self.key else hashlib.sha256(text).hexdigest()
+
+    def with_forgotten(self, channel: str, sender_id: str) -> Privacy:
+        """The privacy of the mart once this person is taken out of it."""
+        digests = {self.digest(channel, sender_id), self.digest("", sender_id)}
+        return replace(self.privacy, forgotten=tuple(sorted({*self.privacy.forgotten, *digests})))
 
     def _forgotten(self, table: MartTable, rows: pa.RecordBatch) -> list[bool]:
         names = rows.schema.names
@@ -76,14 +94,12 @@ class Veil:
         by_person = [
             self.takes_out(channel, sender) or self.takes_out(channel, place) for channel, sender, place in people
         ]
+        private = [self.is_private_to_one(person) for person in values("private_to")]
         of_message = values("message_id") if table.name in ANSWERS else empty
-        return [is_theirs or message in self.messages for is_theirs, message in zip(by_person, of_message, strict=True)]
-
-
-def digest(privacy: Privacy, channel: str | None, sender_id: str | None) -> str:
-    """What the manifest keeps of a person who was taken out, so that the next run leaves them out."""
-    platform = (channel or "").partition(".")[0]
-    return hashlib.sha256(f"{privacy.salt}\n{platform}\n{sender_id}".encode()).hexdigest()
+        return [
+            is_theirs or is_private or message in self.messages
+            for is_theirs, is_private, message in zip(by_person, private, of_message, strict=True)
+        ]
 
 
 def chosen(
@@ -112,10 +128,6 @@ def chosen(
 def key_of(stored: Privacy, environ: Mapping[str, str] = os.environ) -> Veil:
     """The privacy of the mart there is, with its key from the environment if it needs one."""
     return chosen(stored, without_text=stored.without_text, hash_people=bool(stored.key_check), environ=environ)
-
-
-def with_forgotten(privacy: Privacy, channel: str, sender_id: str) -> Privacy:
-    return replace(privacy, forgotten=tuple(sorted({*privacy.forgotten, digest(privacy, channel, sender_id)})))
 
 
 def as_masked(rows: pa.RecordBatch, dropped: list[bool]) -> pa.RecordBatch:

@@ -1,13 +1,14 @@
 """Brings a mart to one pinned position of a replica.
 
 A run reads only what is new: rows with higher ids than the last run saw, and those messages and responses that the
-events since then name or that are still open. A row that the replica has pruned stays in the mart as it was last seen.
+events since then name or that are still open. A row that the replica has pruned stays in the mart as it was last seen;
+a message that ended in between ends as its events say.
 A run for the position that the mart has changes nothing. A run that ends early leaves the mart as it was.
 """
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from pyarrow import compute as pc
 
 from spark_jobs.datasource import Condition
 from spark_jobs.mart.days import DayWriter, days_of, read_day
+from spark_jobs.mart.ends import MessageEnd, as_ended, days_of_ends, unseen_ends
 from spark_jobs.mart.histories import history_of, parts_at
 from spark_jobs.mart.manifest import WHOLE, DayFiles, MartManifest, TableFiles
 from spark_jobs.mart.places import MartPlace, new_run
@@ -33,6 +35,7 @@ from spark_jobs.mart.types import TYPES
 
 _MOST_FILES = 16  # of one day: beyond this many, they are merged
 _LATE_MS = 3_600_000  # clocks of two processes differ by less
+_CONTEXT_ENDED = """ "trigger" = 0 AND "status" = 'completed' AND "updated_at" >= ?"""  # no event names such a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class MartRun:
     Args:
         before: the present generation, or None.
         again_from: rows of later instants (ms UTC) are read again, because the history is a new one; None: it goes on.
+        ends: of messages that the database has no more.
     """
 
     place: MartPlace
@@ -51,6 +55,7 @@ class MartRun:
     generation: int
     name: str
     again_from: int | None
+    ends: dict[str, MessageEnd] = field(default_factory=dict)
 
 
 def publish(
@@ -69,6 +74,8 @@ def publish(
     generation = before.generation + 1 if before else 1
     veil = replace(veil, messages=_messages_taken_out(source, veil))
     run = MartRun(place, source, before, veil, generation, new_run(), again_from)
+    if before and again_from is None:
+        run = replace(run, ends=unseen_ends(source, before))
     tables = {table.name: _published(run, table) for table in ALL if source.has(table.name)}
     kept = {name: files for name, files in before.tables.items() if name not in tables} if before else {}
     crossed: tuple[dict[str, object], ...] = before.new_histories if before else ()
@@ -105,7 +112,7 @@ def _published(run: MartRun, table: MartTable) -> TableFiles:
     last_id = before.last_id if before else 0
     changed = _changed(run, table, last_id)
     days = dict(before.days) if before else {}
-    for day in _to_rewrite(run, days, changed):
+    for day in _to_rewrite(run, table, days, changed):
         _rewrite(run, table, writer, days.pop(day, None), changed.pop(day, []))
     highest = last_id if run.again_from is None else max(run.source.values(table.name, "id"), default=0)
     for batch in run.source.read(table.name, _fresh(run, table, last_id), left_out=left_out):
@@ -147,6 +154,8 @@ def _changes(run: MartRun, table: MartTable, last_id: int) -> Iterator[list[Cond
         yield [up_to(last_id), Condition("updated_at", '"updated_at" >= ?', (run.before.read_at_ms - _LATE_MS,))]
         return
     yield [up_to(last_id), one_of("status", table.open_states)]
+    if table.name == "messages":
+        yield [up_to(last_id), Condition("updated_at", _CONTEXT_ENDED, (run.before.read_at_ms - _LATE_MS,))]
     messages, responses = _named_by_events(run.source, run.before)
     yield [up_to(last_id), one_of("message_id", messages) if table.name == "messages" else one_of("id", responses)]
 
@@ -166,13 +175,18 @@ def _named_by_events(source: PinnedTables, before: MartManifest) -> tuple[set[st
     return messages, responses
 
 
-def _to_rewrite(run: MartRun, days: dict[str, DayFiles], changed: dict[str, list[pa.RecordBatch]]) -> list[str]:
+def _to_rewrite(
+    run: MartRun, table: MartTable, days: dict[str, DayFiles], changed: dict[str, list[pa.RecordBatch]]
+) -> list[str]:
     crowded = {day for day, files in days.items() if len(files.files) >= _MOST_FILES}
     cut: set[str] = set()
     if run.again_from is not None:
         first = datetime.fromtimestamp(max(run.again_from, 0) / 1000, UTC).date().isoformat()
         cut = {day for day in days if day >= first}
-    return sorted(crowded | cut | set(changed))
+    ended: set[str] = set()
+    if run.before and table.name == "messages":
+        ended = days_of_ends(run.place, run.before, run.ends, table.open_states)
+    return sorted(crowded | cut | ended | set(changed))
 
 
 def _rewrite(
@@ -187,7 +201,8 @@ def _rewrite(
             row_id in replaced or (again is not None and ms_of(at) > again)
             for row_id, at in zip(ids, instants, strict=True)
         ]
-        writer.write(as_masked(batch, dropped), table.by)
+        kept = as_masked(batch, dropped)
+        writer.write(as_ended(kept, run.ends, table.open_states) if table.name == "messages" else kept, table.by)
     for batch in changed:
         writer.write(run.veil.applied(table, batch), table.by)
 
@@ -207,11 +222,12 @@ def _messages_taken_out(source: PinnedTables, veil: Veil) -> frozenset[str]:
 
 
 def _read_at(source: PinnedTables, before: MartManifest | None) -> int:
-    """The latest change of a row of ``usage``: the next run reads from there."""
+    """The latest change of a row of ``usage`` or of ``messages``: the next run reads from there."""
     latest = before.read_at_ms if before else 0
-    if source.has("usage"):
-        since = Condition("updated_at", '"updated_at" >= ?', (latest,))
-        latest = max([latest, *(ms_of(at) for at in source.values("usage", "updated_at", since))])
+    for name in ("usage", "messages"):
+        if source.has(name):
+            since = Condition("updated_at", '"updated_at" >= ?', (latest,))
+            latest = max([latest, *(ms_of(at) for at in source.values(name, "updated_at", since))])
     return latest
 
 

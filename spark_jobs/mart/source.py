@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_jobs.datasource import Condition, LitestreamReader, OptionInvalid, ReplicaTable, RowRange, describe
+from spark_jobs.copies import OptionInvalid, ReplicaTable, describe
+from spark_jobs.datasource import Condition, LitestreamReader, RowRange
 from spark_jobs.replicas import Pin
 
 

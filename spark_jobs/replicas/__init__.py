@@ -1,20 +1,23 @@
-"""Reads a Litestream replica by position: pins a position, restores it once per host, and hands out the file.
+"""Reads a Litestream replica by position: pins one (``shared/replica/positions``), and restores it once a host.
 
 A replica is an object-storage prefix (``s3://bucket/prefix?endpoint=http://127.0.0.1:9000``) or a folder
 (``file:///var/backups/postroom``). The real ``litestream`` program does the reading; these modules add what it lacks.
 Credentials come from the environment (``AWS_ACCESS_KEY_ID`` ...) or its files, never from the URL.
 """
 
-from spark_jobs.replicas.cache import default_cache, ensure_local, pinned
-from spark_jobs.replicas.errors import (
+from shared.replica.positions import (
+    Pin,
     PositionMissing,
     ReplicaInvalid,
     ReplicaMissing,
     ReplicaUnreachable,
     RestoreFailed,
+    check_url,
+    every_position,
+    resolve,
+    shown,
 )
-from spark_jobs.replicas.pins import Pin, resolve
-from spark_jobs.replicas.urls import check_url
+from spark_jobs.replicas.cache import default_cache, drop_idle, ensure_local, pinned
 
 __all__ = [
     "Pin",
@@ -25,7 +28,10 @@ __all__ = [
     "RestoreFailed",
     "check_url",
     "default_cache",
+    "drop_idle",
     "ensure_local",
+    "every_position",
     "pinned",
     "resolve",
+    "shown",
 ]

@@ -8,8 +8,8 @@ from pyarrow import fs
 
 from shared.core.errors import InUse
 from shared.replica.object_store import ObjectChanged
-from spark_jobs.replicas.litestream import ask_store, environment_of
-from spark_jobs.replicas.urls import check_url, endpoint_of, is_on_this_machine, shown
+from shared.replica.positions.litestream import ask_store, environment_of
+from shared.replica.positions.urls import check_url, endpoint_of, is_on_this_machine, shown
 
 
 def open_bucket(url: str) -> tuple[Any, str]:

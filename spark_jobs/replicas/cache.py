@@ -17,10 +17,11 @@ from shared.core.errors import PermanentError
 from shared.db.engine.owner_only import make_folder
 from shared.replica import lease_record
 from shared.replica.litestream_program import restore_command
-from spark_jobs.replicas.errors import PositionMissing, ReplicaInvalid, ReplicaMissing
-from spark_jobs.replicas.litestream import ask_store, refusal, run, stored_files
-from spark_jobs.replicas.pins import Pin, no_such_txid, resolve
-from spark_jobs.replicas.urls import check_url, shown
+from shared.replica.positions.errors import PositionMissing, ReplicaInvalid, ReplicaMissing
+from shared.replica.positions.litestream import ask_store, refusal, run, stored_files
+from shared.replica.positions.pins import Pin, no_such_txid, resolve
+from shared.replica.positions.urls import check_url, shown
+from spark_jobs.seconds import counted
 
 CACHE_BYTES = 10 * 2**30
 CACHE_DAYS = 7
@@ -55,6 +56,18 @@ def ensure_local(pin: Pin, cache_dir: str | Path | None = None, *, max_bytes: in
     return path
 
 
+def drop_idle(pin: Pin, cache_dir: str | Path | None = None, *, idle_seconds: float) -> bool:
+    """Delete the copy of *pin* if nobody has begun to read it for so long; whether it is gone."""
+    path = Path(cache_dir if cache_dir is not None else default_cache()).expanduser().absolute() / f"{pin.key}.db"
+    try:
+        is_idle = time.time() - path.stat().st_mtime >= idle_seconds
+    except FileNotFoundError:
+        return True
+    if is_idle:
+        path.unlink(missing_ok=True)
+    return is_idle
+
+
 def pinned(
     url: str,
     *,
@@ -64,12 +77,13 @@ def pinned(
     cache_dir: str | Path | None = None,
 ) -> tuple[Pin, Path]:
     """:func:`resolve` and :func:`ensure_local`, once more if the position was compacted away in between."""
-    pin = resolve(url, txid=txid, timestamp=timestamp, epoch=epoch)
-    try:
-        return pin, ensure_local(pin, cache_dir)
-    except PositionMissing:
+    with counted("restore"):
         pin = resolve(url, txid=txid, timestamp=timestamp, epoch=epoch)
-        return pin, ensure_local(pin, cache_dir)
+        try:
+            return pin, ensure_local(pin, cache_dir)
+        except PositionMissing:
+            pin = resolve(url, txid=txid, timestamp=timestamp, epoch=epoch)
+            return pin, ensure_local(pin, cache_dir)
 
 
 def default_cache() -> Path:

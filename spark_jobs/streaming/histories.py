@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import quote
 
 from spark_jobs import replicas
-from spark_jobs.datasource import describe, open_copy, quoted
+from spark_jobs.copies import describe, open_both, open_copy, quoted
 from spark_jobs.replicas import Pin, PositionMissing, ReplicaMissing
 
 
@@ -74,8 +73,7 @@ def last_common_row(old: Copy, new: Copy, table: str, until: int) -> int | None:
         f"SELECT n.id FROM main.{name} AS n JOIN old.{name} AS o ON {same}"  # noqa: S608 - quoted
         " WHERE n.id <= ? ORDER BY n.id DESC LIMIT 1"
     )
-    with open_copy(new.path) as cursor:
-        cursor.execute("ATTACH ? AS old", (f"file:{quote(str(old.path))}?mode=ro&immutable=1",))
+    with open_both(old.path, new.path) as cursor:
         cursor.execute(query, (until,))
         found = cursor.fetchall()
     return int(found[0][0]) if found else None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from spark_jobs.datasource import OptionInvalid
+from spark_jobs.copies import OptionInvalid
 
 TABLES = ("agent_messages", "chat_messages", "events")
 """Those that only grow: rows are never changed, and only retention deletes them."""

@@ -19,12 +19,15 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from spark_jobs import replicas
-from spark_jobs.datasource import LitestreamReader, RowRange, describe
+from spark_jobs.copies import describe
+from spark_jobs.datasource import LitestreamReader, RowRange
 from spark_jobs.replicas import Pin, PositionMissing, ReplicaMissing
 from spark_jobs.streaming.errors import EpochChanged, HoleInStream, StreamBroken
 from spark_jobs.streaming.histories import Copy, last_common_row
 from spark_jobs.streaming.offsets import Offset
 from spark_jobs.streaming.options import StreamOptions, check_table
+
+COPY_IDLE_SECONDS = 120.0  # another reader of the same position begins well within it
 
 _log = logging.getLogger("postroom.replicas")
 
@@ -49,6 +52,7 @@ class LitestreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self.table = check_table(table)
         self.options = StreamOptions.of(options)
         self.target: Copy | None = None
+        self.restored: dict[str, Pin] = {}  # by the triggers of this run
 
     def initialOffset(self) -> dict[str, Any]:
         copy = self._newest()
@@ -56,7 +60,7 @@ class LitestreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         row = 0
         if ends is not None:
             row = ends[1] if self.options.starts_newest else ends[0] - 1
-        return Offset(copy.epoch, copy.pin.position, row).dump()
+        return Offset(copy.epoch, copy.pin.position, row, table=self.table).dump()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable() if self.options.max_rows is None else ReadMaxRows(self.options.max_rows)
@@ -71,15 +75,17 @@ class LitestreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             EpochChanged: the database was restored, and the option on_new_epoch is not cross.
             StreamBroken: rows that were read are not in the replica any more.
         """
-        begin = Offset.load(start)
+        begin = Offset.load(start, self.table)
         copy = self.target or self._newest()
+        self._drop_old_copies(begin.position, copy.pin)
         crossed_at = None if copy.epoch == begin.epoch else self._crossing(begin, copy)
         after = begin.row if crossed_at is None else crossed_at
         self._refuse_rewound(copy, after)
         row = self._last_row(copy, after, limit)
         if row is None and crossed_at is None:
             return start
-        return Offset(copy.epoch, copy.pin.position, after if row is None else row, crossed_at).dump()
+        until = after if row is None else row
+        return Offset(copy.epoch, copy.pin.position, until, crossed_at, self.table).dump()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of one batch.
@@ -87,7 +93,7 @@ class LitestreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         Raises:
             HoleInStream: rows between the offsets are deleted, and the option on_hole is not cross.
         """
-        begin, until = Offset.load(start), Offset.load(end)
+        begin, until = Offset.load(start, self.table), Offset.load(end, self.table)
         after = begin.row if until.crossed_at is None else until.crossed_at
         if after >= until.row:
             return []
@@ -112,7 +118,17 @@ class LitestreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         return LitestreamReader(pin, table, self.columns, self.options.cache_dir)
 
     def _newest(self) -> Copy:
-        return Copy.newest(self.url, self.options.cache_dir)
+        copy = Copy.newest(self.url, self.options.cache_dir)
+        self.restored[copy.pin.position] = copy.pin
+        return copy
+
+    def _drop_old_copies(self, begin: str, newest: Pin) -> None:
+        """Delete the copies of earlier triggers, or a stream would fill the cache; other readers may still have one."""
+        for position, pin in list(self.restored.items()):
+            if position in (begin, newest.position):
+                continue
+            if replicas.drop_idle(pin, self.options.cache_dir, idle_seconds=COPY_IDLE_SECONDS):
+                del self.restored[position]
 
     def _last_row(self, copy: Copy, after: int, limit: ReadLimit) -> int | None:
         if isinstance(limit, ReadMaxRows):

@@ -15,7 +15,7 @@ from moto.server import ThreadedMotoServer
 from shared.replica import lease_record
 from shared.replica.litestream_program import program
 from shared.replica.object_store import open_store
-from spark_jobs.replicas import litestream
+from shared.replica.positions import litestream
 
 MIGRATIONS = Path(__file__).parents[2] / "shared" / "db" / "migrations"
 DAY_MS = 86_400_000

@@ -42,12 +42,12 @@ def started(command: list[str], said: str, environment: dict[str, str]) -> tuple
     raise AssertionError("".join(lines))
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
     """The address of the master, and the environment for a submission."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
-    environment |= {"SPARK_WORKER_DIR": str(tmp_path / "work"), "PYTHONPATH": str(ROOT)}
+    environment |= {"SPARK_WORKER_DIR": str(tmp_path_factory.mktemp("work")), "PYTHONPATH": str(ROOT)}
     where = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
     programs = []
     try:
@@ -78,8 +78,13 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
             program.stderr.close()
 
 
-def test_two_workers_read_one_position(cluster, primary, cache, tmp_path):
+@pytest.mark.parametrize("where", ["folder", "s3"])
+def test_two_workers_read_one_position(cluster, make_primary, request, cache, tmp_path, where):
     address, environment = cluster
+    url = f"file://{tmp_path}/replica"
+    if where == "s3":
+        url = f"s3://bucket/{tmp_path.name}?endpoint={request.getfixturevalue('s3')}"
+    primary = make_primary(url)
     primary.receive(40_000)
     primary.replicate()
     script = tmp_path / "script.py"

@@ -35,7 +35,7 @@ def test_days_are_computed_again_where_their_input_has_changed(job, generation, 
     assert days_to_compute(job, manifest(days), generation, written) == expected
 
 
-@pytest.mark.parametrize("where", ["folder", "s3"])
+@pytest.mark.parametrize("where", ["folder", pytest.param("s3", marks=pytest.mark.long)])
 def test_a_job_computes_only_changed_days_of_a_mart(spark, primary, cache, tmp_path, s3, where, capsys):
     mart = str(tmp_path / "mart") if where == "folder" else f"s3://bucket/{tmp_path.name}?endpoint={s3}"
     out = tmp_path / "out"
@@ -57,6 +57,17 @@ def test_a_job_computes_only_changed_days_of_a_mart(spark, primary, cache, tmp_p
     assert not [path for path in out.rglob("*") if path.stat().st_mode & 0o077]
     assert main(["costs", "--mart", mart, "--out", str(out)]) == 64
     assert "holds failures" in capsys.readouterr().err
+
+
+def test_a_folder_of_a_job_that_read_a_replica_is_refused(primary, cache, tmp_path, capsys):
+    primary.receive(1)
+    primary.replicate()
+    mart, out = tmp_path / "mart", tmp_path / "out"
+    assert main(["publish", "--replica", primary.url, "--mart", str(mart), "--cache-dir", str(cache)]) == 0
+    out.mkdir()
+    (out / "manifest.json").write_text('{"job": "message_volume", "replica": "file:///r", "tz": "UTC"}')
+    assert main(["message_volume", "--mart", str(mart), "--out", str(out)]) == 64
+    assert "holds message_volume of file:///r: name another folder" in capsys.readouterr().err
 
 
 def test_a_job_says_where_there_is_no_mart(tmp_path, capsys):

@@ -20,15 +20,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_jobs import replicas
-from spark_jobs.datasource import (
-    PUSHDOWN,
-    CopyUnreadable,
-    LitestreamReader,
-    OptionInvalid,
-    choose_fields,
-    describe,
-    open_replica,
-)
+from spark_jobs.copies import CopyUnreadable, OptionInvalid, describe
+from spark_jobs.datasource import PUSHDOWN, LitestreamReader, choose_fields, open_replica
 
 pytestmark = pytest.mark.spark
 

@@ -6,12 +6,14 @@ import pytest
 from pyspark.sql import functions as F
 
 from spark_jobs.jobs.agent_pairs import JOB as AGENT_PAIRS
+from spark_jobs.jobs.backlog import JOB as BACKLOG
 from spark_jobs.jobs.costs import JOB as COSTS
 from spark_jobs.jobs.deliveries import JOB as DELIVERIES
 from spark_jobs.jobs.failures import JOB as FAILURES
 from spark_jobs.jobs.people import JOB as PEOPLE
 from spark_jobs.jobs.schedules import JOB as SCHEDULES
 from spark_jobs.jobs.schedules import missed_between
+from spark_jobs.jobs.turn_times import DAY_JOB
 from spark_jobs.jobs.turn_times import JOB as TURN_TIMES
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -19,7 +21,7 @@ NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
 HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 NINTH, TENTH = date(2025, 10, 9), date(2025, 10, 10)
-INSTANTS = ("created_at", "due_at", "started_at")
+INSTANTS = ("created_at", "due_at", "started_at", "process_after", "updated_at")
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +56,34 @@ def test_a_wait_ends_with_the_first_turn_and_a_turn_with_its_own_end(frame):
         (5, "chain_step_done", "m1", "a", '{"batch": ["m1", "m2"], "answers": 1}', NOON + 7000),
         (6, "chain_step_start", "m3", "b", '{"batch": ["m3"], "attempt": 2}', NOON + HOUR_MS),
         (7, "chain_step_done", "m3", "b", "{}", NOON + HOUR_MS + 50),
+        (8, "chain_step_start", "m1", "a", '{"batch": ["m1"], "attempt": 1}', NOON + 2 * HOUR_MS),  # again, by hand
     )
     assert computed(TURN_TIMES, events) == [
         (NINTH, 12, "a", 2, 500, 1000, 1000, 1, 2000, 2000, 2000),
         (NINTH, 13, "b", 0, None, None, None, 1, 50, 50, 50),
+    ]
+    assert computed(DAY_JOB, events) == [
+        (NINTH, "a", 2, 500, 1000, 1000, 1, 2000, 2000, 2000),
+        (NINTH, "b", 0, None, None, None, 1, 50, 50, 50),
+    ]
+
+
+def test_what_waits_is_counted_by_the_hour_in_which_it_was_due(frame):
+    messages = frame(
+        "agent string, status string, trigger int, process_after long, created_at long, updated_at long",
+        ("a", "pending", 1, None, NOON + 5, NOON + 5),
+        ("a", "processing", 1, None, NOON + 6, NOON + 7),
+        ("a", "pending", 1, NOON + DAY_MS + 8, NOON, NOON),
+        ("a", "pending", 1, NOON - DAY_MS, NOON, NOON),
+        ("a", "pending", 0, None, NOON, NOON),
+        ("a", "paused", 1, None, NOON, NOON),
+        ("a", "completed", 1, None, NOON, NOON + DAY_MS),
+        ("a", "dead", 1, None, NOON + HOUR_MS, NOON + DAY_MS),
+    )
+    assert computed(BACKLOG, messages) == [
+        (NINTH, "a", NOON - DAY_MS // 2, TENTH, 2, 0),
+        (NINTH, "a", NOON, None, 3, 1),
+        (NINTH, "a", NOON + DAY_MS, None, 1, 0),
     ]
 
 
@@ -81,6 +107,7 @@ def test_a_delivery_counts_on_the_day_on_which_it_ends(frame):
         ("response_outcome_unknown", 2, "telegram", "{}", NOON + DAY_MS + 5),
         ("response_acked", 2, "telegram", "{}", NOON + DAY_MS + 7),
         ("response_dead", 3, "discord", "{}", NOON),
+        ("response_dead", 4, "discord", '{"reason": "the series was cancelled"}', NOON),
     )
     assert computed(DELIVERIES, events) == [
         (NINTH, "discord", 0, 1, 0, 0, None, None, None),
@@ -114,8 +141,15 @@ def test_conversations_of_agents_that_go_back_and_forth_are_counted(frame):
         ("a", "b", "c2", NOON + 3),
         ("a", "b", None, NOON + 4),
         (None, "a", None, NOON),
+        *((start, end, "c3", NOON) for start, end in ("ab", "bc", "ca", "cd")),
     )
-    assert computed(AGENT_PAIRS, messages) == [(NINTH, "a", "b", 4, 2, 1, 2), (NINTH, "b", "a", 1, 1, 1, 1)]
+    assert computed(AGENT_PAIRS, messages) == [
+        (NINTH, "a", "b", 5, 3, 1, 2, 1),
+        (NINTH, "b", "a", 1, 1, 1, 1, 0),
+        (NINTH, "b", "c", 1, 1, 0, 1, 1),
+        (NINTH, "c", "a", 1, 1, 0, 1, 1),
+        (NINTH, "c", "d", 1, 1, 0, 1, 0),
+    ]
 
 
 def test_cost_says_how_many_turns_have_no_price(frame):

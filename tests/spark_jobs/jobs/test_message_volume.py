@@ -11,8 +11,9 @@ import pytest
 from pyspark.sql import functions as F
 
 from spark_jobs.jobs import message_volume as job
+from spark_jobs.jobs import publish
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 ROOT = Path(__file__).parents[3]
 NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
 DAY_MS = 86_400_000
@@ -112,6 +113,27 @@ def test_a_day_whose_messages_were_pruned_is_kept_as_it_was(spark, primary, coun
     assert "kept, because an earlier run counted more: 2025-10-09" in capsys.readouterr().out
 
 
+def test_over_a_mart_it_counts_rows_that_the_database_has_pruned(spark, primary, cache, tmp_path, capsys):
+    mart = ("--mart", str(tmp_path / "mart"))
+
+    def publish_and_count():
+        primary.replicate()
+        assert publish.main(["--replica", primary.url, *mart, "--cache-dir", str(cache)]) == 0
+        assert run_job(*mart, "--out", tmp_path / "out") == 0
+        return stored(spark, tmp_path / "out")
+
+    primary.receive(3, status="completed")
+    primary.receive(1, channel="discord", status="dead")
+    assert publish_and_count() == [(NINTH, "discord", 1, 0, 1), (NINTH, "telegram", 3, 3, 0)]
+    primary.execute("DELETE FROM messages WHERE id <= 3")
+    primary.receive(1, at=NOON + DAY_MS)
+    assert publish_and_count()[1:] == [(NINTH, "telegram", 3, 3, 0), (TENTH, "telegram", 1, 0, 0)]
+    assert "days computed: 1" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        run_job(*mart, "--out", tmp_path / "out", "--tz", "Europe/Berlin")
+    assert ended.value.code == 64
+
+
 def test_an_empty_table_is_no_error(counted, capsys):
     assert counted() == 0
     assert "no messages yet" in capsys.readouterr().out
@@ -156,6 +178,12 @@ def test_errors_of_the_command_line_come_before_spark_starts(tmp_path, primary, 
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 5
     assert all(line.startswith("message_volume: ") for line in said)
+
+
+def test_a_folder_of_the_same_job_over_a_mart_is_refused(tmp_path, capsys):
+    (tmp_path / "manifest.json").write_text('{"job": "message_volume", "mart": "/srv/mart", "mart_generation": 1}')
+    assert run_job("--replica", "file:///nowhere", "--out", tmp_path) == 64
+    assert "holds what was counted over a mart" in capsys.readouterr().err
 
 
 def test_two_runs_do_not_write_to_one_folder(tmp_path, primary, capsys):

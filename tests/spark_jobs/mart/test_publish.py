@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -70,6 +71,10 @@ def as_kind(value, kind):
     return pa.scalar(value, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")).as_py()
 
 
+def at(ms):
+    return as_kind(ms, "timestamp")
+
+
 def assert_equal(place, primary):
     manifest, _, _ = present(place)
     assert set(manifest.tables) == {table.name for table in ALL}
@@ -125,6 +130,17 @@ def test_a_later_run_reads_what_is_new_and_what_has_changed(primary, run, anywhe
     assert not first.files & second.files & {name for name in second.files if name.startswith("messages/")}
 
 
+def test_context_that_a_turn_passed_over_has_ended_although_no_event_names_it(primary, run, mart):
+    primary.receive(2)
+    primary.execute("UPDATE messages SET trigger = 0 WHERE id = 1")
+    event(primary, "message_received", NOON, message_id="m_0")
+    assert run(mart) == 0
+    primary.execute(f"UPDATE messages SET status = 'completed', updated_at = {NOON + DAY_MS} WHERE id = 1")
+    event(primary, "chain_step_done", NOON + DAY_MS, message_id="m_9", data='{"batch": ["m_9"]}')
+    assert run(mart) == 0
+    assert_equal(mart, primary)
+
+
 def test_a_day_without_changes_keeps_its_files(primary, run, mart):
     primary.receive(3, status="completed")
     event(primary, "chain_step_done", NOON, message_id="m_0")
@@ -154,6 +170,23 @@ def test_rows_that_the_database_prunes_stay_as_they_were_last_seen(primary, run,
         (3, "completed"),
         (4, "pending"),
     ]
+
+
+def test_a_message_that_ended_and_was_pruned_between_two_runs_has_ended(primary, run, mart, monkeypatch):
+    monkeypatch.setenv("POSTROOM_MART_KEY", KEY)
+    primary.receive(4)
+    primary.execute("UPDATE messages SET status = 'dead', failure = 'error' WHERE id = 2")
+    event(primary, "message_received", NOON, message_id="m_0")
+    assert run(mart, "--hash-people") == 0
+    first = rows_of(mart, "messages")
+    event(primary, "chain_step_done", NOON + HOUR_MS, message_id="m_9", data='{"batch": ["m_9", "m_0"]}')
+    event(primary, "message_deleted", NOON + DAY_MS, message_id="m_1")
+    primary.execute("DELETE FROM messages WHERE id <= 2")
+    assert run(mart, "--hash-people") == 0
+    completed, deleted, *others = rows_of(mart, "messages")
+    assert completed == {**first[0], "status": "completed", "updated_at": at(NOON + HOUR_MS)}
+    assert (deleted["status"], deleted["message"], deleted["updated_at"]) == ("cancelled", "", at(NOON + DAY_MS))
+    assert others == first[2:]
 
 
 def test_the_same_position_changes_nothing(primary, run, mart, capsys):
@@ -222,6 +255,7 @@ def test_files_are_private(primary, run, mart):
     assert [path for path in everything if not path.is_symlink() and path.stat().st_mode & 0o077] == []
 
 
+@pytest.mark.long
 def test_many_small_files_of_a_day_are_merged(primary, run, mart):
     for each in range(18):
         primary.receive(1, status="completed", at=NOON + each)
@@ -245,7 +279,8 @@ def test_a_restore_that_lost_the_last_commits_takes_them_out_of_the_mart(primary
         primary.receive(1, channel="discord", at=NOON + (8 + each) * HOUR_MS)
         event(primary, "message_received", NOON + (8 + each) * HOUR_MS, message_id=f"m_{3 + each}")
     assert run(anywhere) == 0
-    assert "a new history" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert re.search(r"a new history: rows from 2025-10-09T\d\d:\d\d:\d\d\.\d{3}Z on were read", said)
     manifest = present(anywhere)[0]
     assert [row["channel"] for row in rows_of(anywhere, "messages")] == ["telegram"] * 3 + ["discord"] * 2
     assert rows_of(anywhere, "events") == stored(primary, "events", manifest.tables["events"].columns)
@@ -307,6 +342,15 @@ def test_a_person_is_taken_out_and_stays_out(primary, run, anywhere, options, mo
         "INSERT INTO users (channel, sender_id, name, created_at, updated_at) VALUES ('telegram', ?, ?, 1, 1)",
         [("42", "Ann"), ("7", "Bob")],
     )
+    primary.execute(
+        "INSERT INTO chats (id, channel, platform_id, is_group, created_at, updated_at)"
+        " VALUES (9, 'telegram', '-100', 1, 1, 1)"
+    )
+    primary.execute(
+        "INSERT INTO sessions (session_id, agent, chat_id, private_to, created_at, last_active)"
+        " VALUES (?, 'a', 9, ?, 1, 1)",
+        [("session_a", "42"), ("session_b", "7")],
+    )
     assert run(anywhere, *options) == 0
     assert main(["forget", "--mart", anywhere, "--channel", "telegram.sales", "--sender-id", "42"]) == 0
     assert [row["message_id"] for row in rows_of(anywhere, "messages")] == ["m_1", "m_3"]
@@ -318,6 +362,18 @@ def test_a_person_is_taken_out_and_stays_out(primary, run, anywhere, options, mo
     assert run(anywhere, *options) == 0
     assert [row["message_id"] for row in rows_of(anywhere, "messages")] == ["m_1", "m_3"]
     assert len(rows_of(anywhere, "users")) == 1
+    assert "session_a" not in {row["session_id"] for row in rows_of(anywhere, "sessions")}
+    assert "session_b" in {row["session_id"] for row in rows_of(anywhere, "sessions")}
+
+
+def test_without_the_key_nobody_can_try_the_ids_of_those_who_were_taken_out(primary, run, mart, monkeypatch):
+    monkeypatch.setenv("POSTROOM_MART_KEY", KEY)
+    assert run(mart, "--hash-people") == 0
+    assert main(["forget", "--mart", mart, "--channel", "telegram", "--sender-id", "42"]) == 0
+    privacy = present(mart)[0].privacy
+    tried = [hashlib.sha256(f"{privacy.salt}\n{platform}\n42".encode()).hexdigest() for platform in ("telegram", "")]
+    assert privacy.forgotten
+    assert not {*tried} & {*privacy.forgotten}
 
 
 def test_no_earlier_generation_keeps_a_person_who_was_taken_out(primary, run, mart):
@@ -335,3 +391,14 @@ def test_no_earlier_generation_keeps_a_person_who_was_taken_out(primary, run, ma
 def test_forget_says_where_there_is_no_mart(mart, capsys):
     assert main(["forget", "--mart", mart, "--channel", "telegram", "--sender-id", "42"]) == 64
     assert "there is no mart" in capsys.readouterr().err
+
+
+def test_one_history_of_the_replica_may_be_named(primary, run, mart):
+    primary.begin_prefix("first", "epoch_1")
+    primary.receive(2)
+    primary.replicate()
+    primary.begin_prefix("second", "epoch_2")
+    primary.receive(3)
+    assert run(mart, "--epoch", "epoch_1") == 0
+    manifest, _, _ = present(mart)
+    assert (manifest.epoch, manifest.tables["messages"].rows) == ("first", 2)

@@ -1,4 +1,5 @@
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -9,9 +10,10 @@ import apsw
 import pytest
 
 from shared.replica import object_store
-from shared.replica.litestream_program import LitestreamMissing
+from shared.replica.litestream_program import LitestreamMissing, program
+from shared.replica.positions import litestream
 from spark_jobs import replicas
-from spark_jobs.replicas import Pin, litestream
+from spark_jobs.replicas import Pin
 
 ROOT = Path(__file__).parents[3]
 
@@ -22,6 +24,24 @@ def count(path: Path) -> int:
         return conn.execute("SELECT count(*) FROM messages").fetchone()[0]
     finally:
         conn.close()
+
+
+def pairs(path: Path) -> tuple[int, int]:
+    conn = apsw.Connection(f"file:{path}?mode=ro&immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    try:
+        return conn.execute("SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM events)").fetchone()
+    finally:
+        conn.close()
+
+
+def commit_a_pair(conn: apsw.Connection) -> None:
+    with conn:
+        conn.execute(
+            "INSERT INTO messages"
+            " (message_id, id_prefix, channel, sender, message, agent, session_id, created_at, updated_at)"
+            " VALUES (hex(randomblob(8)), 'm', 'telegram', 'ann', 'hello', 'a', 1, 1, 1)"
+        )
+        conn.execute("INSERT INTO events (type, created_at) VALUES ('message_received', 1)")
 
 
 def date_files(folder: Path, *times: int) -> None:
@@ -81,6 +101,19 @@ def test_a_timestamp_means_the_last_position_before_it(primary, tmp_path, cache)
         replicas.PositionMissing, match=r"nothing from before 2024-12-31.* oldest position is from 2025-01-01"
     ):
         replicas.resolve(primary.url, timestamp="2024-12-31")
+
+
+def test_a_merged_position_has_the_time_of_its_newest_commit(primary, tmp_path):
+    primary.receive(1)
+    primary.replicate()
+    date_files(tmp_path / "replica", 1_735_689_600)
+    merged = tmp_path / "replica" / "ltx" / "1"
+    shutil.copytree(tmp_path / "replica" / "ltx" / "0", merged)
+    for path in merged.iterdir():
+        os.utime(path, (1_735_689_630, 1_735_689_630))
+    pin = replicas.resolve(primary.url)
+    assert pin.timestamp == "2025-01-01T00:00:00Z"
+    assert pin == replicas.every_position(primary.url)[-1] == replicas.resolve(primary.url, txid=pin.txid)
 
 
 def test_a_replica_that_was_wiped_and_begun_again_is_not_taken_for_the_old_one(make_primary, tmp_path, cache):
@@ -303,3 +336,53 @@ def test_a_damaged_replica_leaves_nothing_in_the_cache(primary, tmp_path, cache)
     with pytest.raises(replicas.RestoreFailed, match="litestream could not read file://"):
         replicas.ensure_local(pin, cache)
     assert not [path for path in cache.iterdir() if path.suffix]
+
+
+def test_a_newest_file_that_is_half_written_leaves_the_older_positions(primary, tmp_path, cache):
+    """The program writes a file under another name first; so only a bad disk or a bad copy does this."""
+    primary.receive(10)
+    primary.replicate()
+    before = replicas.resolve(primary.url)
+    primary.receive(1)
+    primary.replicate()
+    level = tmp_path / "replica" / "ltx" / "0"
+    newest = max(level.iterdir())
+    newest.write_bytes(newest.read_bytes()[:200])
+    with pytest.raises(replicas.RestoreFailed, match="read another position with txid or timestamp"):
+        replicas.pinned(primary.url, cache_dir=cache)
+    assert count(replicas.pinned(primary.url, txid=before.txid, cache_dir=cache)[1]) == 10
+
+
+def test_a_file_that_is_being_written_is_not_read(primary, tmp_path, cache):
+    primary.receive(10)
+    primary.replicate()
+    level = tmp_path / "replica" / "ltx" / "0"
+    (level / "0000000000000002-0000000000000002.ltx.tmp").write_bytes(b"LTX1")
+    pin, path = replicas.pinned(primary.url, cache_dir=cache)
+    assert (int(pin.txid, 16), count(path)) == (1, 10)
+
+
+@pytest.mark.long
+def test_a_replica_that_is_written_while_it_is_read_gives_whole_commits(primary, tmp_path, cache):
+    """Each commit has a message and an event. The real program replicates all the time, as in production."""
+    config = tmp_path / "litestream.yml"
+    config.write_text(
+        f"dbs:\n  - path: {primary.path}\n    monitor-interval: 10ms\n    replica:\n      url: {primary.url}\n"
+        "      sync-interval: 10ms\n"
+    )
+    seen = []
+    with subprocess.Popen([program(), "replicate", "-config", str(config)], stderr=subprocess.DEVNULL) as writer:
+        try:
+            conn = apsw.Connection(str(primary.path))
+            conn.set_busy_timeout(10_000)
+            while len(seen) < 12:
+                for _ in range(20):
+                    commit_a_pair(conn)
+                if (tmp_path / "replica" / "ltx").exists():
+                    seen.append(pairs(replicas.pinned(primary.url, cache_dir=cache)[1]))
+            conn.close()
+        finally:
+            writer.terminate()
+    assert all(messages == events for messages, events in seen)
+    assert seen == sorted(seen)
+    assert seen[-1][0] > seen[0][0]

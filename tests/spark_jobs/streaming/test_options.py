@@ -1,6 +1,6 @@
 import pytest
 
-from spark_jobs.datasource import OptionInvalid
+from spark_jobs.copies import OptionInvalid
 from spark_jobs.streaming.options import StreamOptions, check_table
 
 

@@ -1,6 +1,7 @@
 """Spark's protocol without Spark: plan, record the offset, read, commit; and what a restart of it repeats."""
 
 import json
+import os
 import shutil
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from spark_jobs import replicas
-from spark_jobs.streaming.errors import EpochChanged, HoleInStream, StreamBroken
+from spark_jobs.streaming.errors import EpochChanged, HoleInStream, OffsetInvalid, StreamBroken
 from spark_jobs.streaming.reader import LitestreamStreamReader
 
 SCHEMA = StructType([StructField("id", LongType(), False), StructField("type", StringType(), False)])
@@ -91,7 +92,12 @@ def test_it_follows_what_replicates_and_an_offset_is_epoch_position_row(events, 
     write(events, 4, 5)
     assert query.drain() == wrote(1, 5)
     pin = replicas.resolve(events.url)
-    assert json.loads(query.offsets[-1]) == {"epoch": "epoch_one", "position": pin.position, "row": 5}
+    assert json.loads(query.offsets[-1]) == {
+        "epoch": "epoch_one",
+        "position": pin.position,
+        "row": 5,
+        "table": "events",
+    }
 
 
 @pytest.mark.parametrize(
@@ -120,6 +126,35 @@ def test_a_quiet_table_makes_no_batch_though_the_replica_goes_on(events, stream)
     events.receive(1)
     events.replicate()
     assert not query.plan()
+
+
+def test_the_copies_of_earlier_triggers_are_deleted_when_nobody_reads_them(events, stream, cache):
+    query = stream()
+    for number in range(1, 6):
+        write(events, number, number)
+        query.drain()
+        for path in cache.glob("*.db"):
+            os.utime(path, (1, 1))  # long ago
+    assert query.drain() == wrote(1, 5)
+    assert len(list(cache.glob("*.db"))) == 1
+    events.receive(1)
+    events.replicate()
+    assert not query.plan()
+    assert len(list(cache.glob("*.db"))) == 2, "the newest, and the one where the stream stands"
+    write(events, 6, 6)
+    other = stream(start="oldest")  # reads the newest position too
+    query.drain()
+    assert other.drain() == wrote(1, 6)
+
+
+def test_a_checkpoint_of_another_table_stops_the_stream(events, stream):
+    write(events, 1, 1)
+    query = stream()
+    query.drain()
+    query.table = "chat_messages"
+    query.restart()
+    with pytest.raises(OffsetInvalid, match="name another folder as checkpointLocation"):
+        query.plan()
 
 
 def test_a_batch_has_at_most_max_rows(events, stream):

@@ -1,0 +1,120 @@
+"""Brings the outputs of all jobs to a mart, and reads their rows back by pyarrow."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pyarrow import compute as pc
+from pyarrow import dataset
+from pyspark.sql import SparkSession
+
+from spark_jobs import daily
+from spark_jobs.command_line import locked_folder, read_manifest
+from spark_jobs.daily import DailyJob
+from spark_jobs.jobs import agent_pairs, backlog, costs, deliveries, failures, message_volume, people, schedules
+from spark_jobs.jobs.turn_times import DAY_JOB as TURN_TIMES
+from spark_jobs.mart.frames import Mart
+from spark_jobs.mart.manifest import MartManifest
+from spark_jobs.mart.places import present
+from spark_jobs.report.facts import Facts, Row
+
+DAYS_READ = 60
+"""The plots show half of it; averages look further back."""
+
+VOLUME = DailyJob(
+    "message_volume",
+    "Daily message volume by channel.",
+    message_volume.SCHEMA,
+    2,
+    {"messages": message_volume.COLUMNS},
+    message_volume.message_volume,
+)
+JOBS = (
+    VOLUME,
+    TURN_TIMES,
+    backlog.JOB,
+    failures.JOB,
+    deliveries.JOB,
+    schedules.JOB,
+    people.JOB,
+    agent_pairs.JOB,
+    costs.JOB,
+)
+
+
+def facts_of(place: str, folder: Path, new_session: Callable[[], SparkSession], *, now_ms: int) -> Facts:
+    """Run each job over the mart at *place* into a folder of its own below *folder*; then read what they wrote.
+
+    What they wrote for another mart is deleted. Where all outputs are of the mart's present generation, no Spark
+    session is made.
+
+    Raises:
+        InUse: another run writes there.
+        MartInvalid: there is no mart.
+        OutInvalid: a folder holds something else.
+    """
+    manifest, _, base = present(place)
+    absent = {job.name: what for job in JOBS if (what := what_lacks(job, manifest))}
+    jobs = [job for job in JOBS if job.name not in absent]
+    if not all(_is_current(folder / job.name, place, manifest) for job in jobs):
+        mart = Mart(new_session(), place, manifest, base)
+        for job in jobs:
+            drop_another(folder / job.name, job, place, manifest)
+            daily.run(job, mart, folder / job.name, now_ms=now_ms)
+    at = datetime.fromisoformat(manifest.timestamp)
+    first = at.astimezone(UTC).date() - timedelta(days=DAYS_READ - 1)
+    rows = {job.name: rows_of(folder / job.name, first) for job in jobs}
+    restored = tuple(each["read_again_from_ms"] for each in manifest.new_histories)
+    return Facts(int(at.timestamp() * 1000), now_ms, rows, absent, restored)
+
+
+def what_lacks(job: DailyJob, manifest: MartManifest) -> str:
+    """The table or the columns that *job* needs and a mart of an earlier release does not have; else empty."""
+    for name, columns in job.inputs.items():
+        table = manifest.tables.get(name)
+        if table is None:
+            return f"table {name}"
+        if missing := [column for column in columns if column not in table.columns]:
+            return f"{', '.join(missing)} in table {name}"
+    return ""
+
+
+def _is_current(out: Path, place: str, manifest: MartManifest) -> bool:
+    before = read_manifest(out)
+    return before is not None and _position(before) == (place, manifest.generation, manifest.txid)
+
+
+def drop_another(out: Path, job: DailyJob, place: str, manifest: MartManifest) -> None:
+    """Delete what *job* wrote to *out* for another mart, or for one that was begun again since."""
+    before = read_manifest(out)
+    if before is None or before.get("job") != job.name:
+        return
+    mart, generation, txid = _position(before)
+    is_of_this = mart == place and (generation, txid) == (manifest.generation, manifest.txid)
+    if is_of_this or (mart == place and generation < manifest.generation):
+        return
+    with locked_folder(out):
+        (out / "manifest.json").unlink()
+        shutil.rmtree(out / "parquet", ignore_errors=True)
+
+
+def _position(written: Mapping[str, Any]) -> tuple[str, int, str]:
+    return written.get("mart", ""), written.get("mart_generation", 0), written.get("txid", "")
+
+
+def rows_of(out: Path, first: date) -> list[Row]:
+    """The rows that a job has written to *out*, from the day *first* on, in the order of their days.
+
+    Of the backlog also earlier rows that are still open.
+    """
+    parquet = out / "parquet"
+    if not any(parquet.glob("day=*")):
+        return []
+    stored = dataset.dataset(str(parquet), format="parquet", partitioning="hive")
+    wanted = pc.field("day") >= first.isoformat()
+    if "ended" in stored.schema.names:
+        wanted = wanted | pc.field("ended").is_null()
+    found = stored.to_table(filter=wanted).to_pylist()
+    return sorted(({**row, "day": date.fromisoformat(row["day"])} for row in found), key=lambda row: row["day"])

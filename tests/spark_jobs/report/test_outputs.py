@@ -1,0 +1,155 @@
+"""What the report reads of the jobs' outputs, without a Spark session."""
+
+import json
+from datetime import date
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+
+from spark_jobs.__main__ import main
+from spark_jobs.jobs import backlog, costs, failures
+from spark_jobs.mart.manifest import MartManifest, Privacy, TableFiles
+from spark_jobs.report.outputs import JOBS, drop_another, facts_of, rows_of, what_lacks
+
+
+def columns_of(*left_out):
+    """The tables that all jobs together read, as an empty mart has them; without some columns."""
+    found = {}
+    for job in JOBS:
+        for name, columns in job.inputs.items():
+            found.setdefault(name, {}).update(dict.fromkeys(columns, "int64"))
+    return {
+        name: TableFiles({each: kind for each, kind in columns.items() if each not in left_out}, 0, {})
+        for name, columns in found.items()
+    }
+
+
+def manifest(generation=3, txid="0007", tables=None, new_histories=()):
+    tables = columns_of() if tables is None else tables
+    return MartManifest(
+        "file:///r", txid, "2025-10-09T12:00:00Z", "", "h", generation, 0, "now", Privacy(), tables, new_histories
+    )
+
+
+@pytest.fixture
+def mart(tmp_path):
+    """Write a mart's manifest; return its place."""
+
+    def write(made):
+        folder = tmp_path / "mart" / "generations" / "000001"
+        folder.mkdir(parents=True)
+        (folder / "manifest.json").write_bytes(made.to_json())
+        (tmp_path / "mart" / "current").symlink_to(folder)
+        return str(tmp_path / "mart")
+
+    return write
+
+
+def write_output(out, job, day, rows, place="/mart", generation=3, txid="0007"):
+    (out / "parquet" / f"day={day}").mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows), out / "parquet" / f"day={day}" / "part.parquet")
+    facts = {"job": job, "mart": place, "mart_generation": generation, "txid": txid}
+    (out / "manifest.json").write_text(json.dumps(facts))
+
+
+def no_session():
+    raise AssertionError("a Spark session was asked for")
+
+
+def test_rows_are_read_from_a_day_on_in_the_order_of_their_days(tmp_path):
+    for day, count in (("2025-10-09", 3), ("2025-08-01", 1), ("2025-08-10", 2)):
+        write_output(tmp_path, "failures", day, [{"agent": "a", "messages": count}])
+    assert rows_of(tmp_path, date(2025, 8, 10)) == [
+        {"agent": "a", "messages": 2, "day": date(2025, 8, 10)},
+        {"agent": "a", "messages": 3, "day": date(2025, 10, 9)},
+    ]
+
+
+def test_a_message_that_has_waited_for_a_year_is_read(tmp_path):
+    schema = {"ended": date(2024, 10, 2), "messages": 1}
+    write_output(tmp_path, "backlog", "2024-10-01", [schema, {"ended": None, "messages": 2}])
+    assert rows_of(tmp_path, date(2025, 8, 10)) == [{"ended": None, "messages": 2, "day": date(2024, 10, 1)}]
+
+
+def test_no_output_is_no_row(tmp_path):
+    assert rows_of(tmp_path / "none", date(2025, 8, 10)) == []
+
+
+def test_current_outputs_are_read_without_a_session(tmp_path, mart):
+    place = mart(manifest(new_histories=({"read_again_from_ms": 5, "generation": 2},)))
+    for job in JOBS:
+        write_output(tmp_path / "data" / job.name, job.name, "2025-10-09", [{"agent": "a"}], place)
+    facts = facts_of(place, tmp_path / "data", no_session, now_ms=7)
+    assert (facts.at_ms, facts.now_ms, facts.restored_ms, facts.absent) == (1_760_011_200_000, 7, (5,), {})
+    assert set(facts.rows) == {job.name for job in JOBS}
+    assert facts.today == date(2025, 10, 9)
+
+
+@pytest.mark.parametrize("change", [{"generation": 2}, {"txid": "0006"}, {"place": "/other"}])
+def test_outputs_of_another_generation_or_mart_are_brought_to_this_one(tmp_path, mart, change):
+    place = mart(manifest())
+    for job in JOBS:
+        write_output(tmp_path / "data" / job.name, job.name, "2025-10-09", [{"agent": "a"}], place)
+    last = tmp_path / "data" / JOBS[-1].name
+    (last / "parquet" / "day=2025-10-09" / "part.parquet").unlink()
+    (last / "parquet" / "day=2025-10-09").rmdir()
+    write_output(last, JOBS[-1].name, "2025-10-09", [{"agent": "a"}], **({"place": place} | change))
+    with pytest.raises(AssertionError, match="a Spark session was asked for"):
+        facts_of(place, tmp_path / "data", no_session, now_ms=7)
+
+
+@pytest.mark.parametrize(
+    ("written", "is_dropped"),
+    [
+        ({}, False),
+        ({"generation": 2, "txid": "0003"}, False),
+        ({"generation": 4}, True),
+        ({"txid": "0006"}, True),
+        ({"place": "/other", "generation": 2}, True),
+    ],
+    ids=["same", "earlier", "later", "begun_again", "another_mart"],
+)
+def test_what_was_written_for_another_mart_is_dropped(tmp_path, written, is_dropped):
+    write_output(tmp_path, "failures", "2025-10-09", [{"agent": "a"}], **written)
+    drop_another(tmp_path, failures.JOB, "/mart", manifest())
+    assert (tmp_path / "manifest.json").exists() is not is_dropped
+    assert bool(rows_of(tmp_path, date(2025, 10, 1))) is not is_dropped
+
+
+def test_what_another_job_wrote_is_never_dropped(tmp_path):
+    write_output(tmp_path, "mine", "2025-10-09", [{"agent": "a"}], place="/other")
+    drop_another(tmp_path, failures.JOB, "/mart", manifest())
+    assert rows_of(tmp_path, date(2025, 10, 1))
+
+
+@pytest.mark.parametrize(
+    ("job", "tables", "expected"),
+    [
+        (costs.JOB, columns_of(), ""),
+        (costs.JOB, {}, "table usage"),
+        (backlog.JOB, columns_of("trigger", "process_after"), "trigger, process_after in table messages"),
+    ],
+)
+def test_a_job_tells_what_a_mart_lacks(job, tables, expected):
+    assert what_lacks(job, manifest(tables=tables)) == expected
+
+
+def test_a_mart_without_any_table_that_the_jobs_need_has_a_page(tmp_path, mart, capsys):
+    page = tmp_path / "page.html"
+    assert main(["report", "--mart", mart(manifest(tables={})), "--out", str(page)]) == 0
+    assert "It lacks: message_volume (no table messages)" in capsys.readouterr().out
+    assert "This mart has no table usage." in page.read_text()
+    assert page.stat().st_mode & 0o077 == 0
+
+
+def test_wrong_places_are_told_before_anything_is_made(tmp_path, capsys):
+    none = str(tmp_path / "none")
+    assert main(["report", "--mart", none, "--out", str(tmp_path)]) == 64
+    assert f"is a folder: name the page to write, like --out {tmp_path}/report.html" in capsys.readouterr().err
+    assert main(["report", "--mart", none, "--out", str(tmp_path / "page.html")]) == 64
+    assert "there is no mart" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    assert main(["report", "--mart", none, "--out", str(tmp_path / "file" / "page.html")]) == 64
+    assert "name another page with --out" in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
