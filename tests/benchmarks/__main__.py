@@ -1,7 +1,7 @@
 """``make bench``: measures every line in one run and writes the table, with its bars, to docs/benchmarks.md.
 
 ``python -m tests.benchmarks [name …] [--quick]`` runs some of it and only prints. A name is a module, such as
-``queue``, or one of its lines, such as ``queue.enqueue``.
+``queue``, one of its lines, such as ``queue.enqueue``, or a folder, such as ``spark``.
 """
 
 import argparse
@@ -24,6 +24,7 @@ _SECTIONS = {
     "2. Webhook to reply, real processes": ("webhook", "turns", "stream"),
     "3. Growth": ("growth", "upkeep"),
     "4. Many": ("many", "size"),
+    "5. Replicas and Spark": ("spark.copies", "spark.queries", "spark.marts", "spark.streams", "spark.starts"),
     "6. The emulator": ("emulated",),
     "7. Agents": ("agents.single", "agents.tools", "agents.models", "agents.many", "agents.real"),
 }
@@ -86,10 +87,11 @@ def _section(title: str, scale: Scale, names: Sequence[str]) -> str:
 
 def _wanted(modules: Sequence[str], names: Sequence[str]) -> Iterator[tuple[str, Measure]]:
     for module in modules:
+        folder = module.partition(".")[0]
         measures: Sequence[Measure] = importlib.import_module(f"tests.benchmarks.{module}").LINES
         for measure in measures:
             name = f"{module}.{measure.__name__}"
-            if not names or module in names or name in names:
+            if not names or {module, name, folder}.intersection(names):
                 yield name, measure
 
 

@@ -29,7 +29,7 @@ def run(scale: Scale) -> Iterator[Line]:
     """Start and stop it once a round; one more round before them warms the disk's cache."""
     ready, memory, parts = [], [], ""
     for number in range(scale.rounds + 1):
-        with _running(scale.place(f"emulator-{number}")) as (pid, ready_s):
+        with running(scale.place(f"emulator-{number}")) as (pid, ready_s):
             time.sleep(_SETTLED_S)
             found = {each: shared_mb(each) for each in family(pid)}
             if number:
@@ -50,7 +50,7 @@ def restored(scale: Scale) -> Iterator[Line]:
     build(database, scale.few(_ROWS, 4_000) // _TABLES, created_at=NOW)
     ready = []
     for _ in range(scale.rounds + 1):
-        with _running(state) as (_, ready_s):
+        with running(state) as (_, ready_s):
             ready.append(ready_s)
         for path in state.glob(f"{database.name}*"):
             path.unlink()
@@ -109,7 +109,7 @@ def stop(scale: Scale) -> Iterator[Line]:
 
 
 @contextlib.contextmanager
-def _running(state: Path) -> Iterator[tuple[int, float]]:
+def running(state: Path) -> Iterator[tuple[int, float]]:
     """The process of the emulator, and the seconds that it reports."""
     command = [sys.executable, "-m", "emulator", "run", "--state", str(state), "--port", "0", "--log", "json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:

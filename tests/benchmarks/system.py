@@ -89,6 +89,7 @@ class System:
             "POSTROOM_REPLICA_URL": replica,
             "POSTROOM_LITESTREAM_SOCKET": str(self.control),
             "POSTROOM_LITESTREAM_ADDR": "",
+            "POSTROOM_REPLICA_INTERVAL": "100ms",
             **(environment or {}),
         }
         with log.open("wb") as out:

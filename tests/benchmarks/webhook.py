@@ -128,7 +128,7 @@ def reply(scale: Scale) -> Iterator[Line]:
 
     rounds = uvloop.run(measure())
     whole_run = [each for found in rounds for each in found]
-    why = "three processes take turns on two cores, and each of four commits waits for the disk"
+    why = "three processes take turns on two cores, and three of the four commits wait for the disk"
     yield at_most(
         "webhook in, platform called, echo agent, idle: p50",
         Spread.of(percentile(r, 0.5) for r in rounds),

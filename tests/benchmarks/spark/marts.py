@@ -1,0 +1,148 @@
+"""`publish` beside DuckDB's own export of the same file; the next day's run; a job over more than its memory."""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from spark_jobs import replicas
+from spark_jobs.datasource import Condition
+from spark_jobs.mart.manifest import MartManifest, Privacy
+from spark_jobs.mart.places import opened
+from spark_jobs.mart.privacy import key_of
+from spark_jobs.mart.publish import publish
+from spark_jobs.mart.source import PinnedTables
+from spark_jobs.replicas import Pin
+from tests.benchmarks.measure import Line, Scale, Spread, at_most, family, interleave, must_be, ratios, shared_mb
+from tests.benchmarks.spark.engines import duck
+from tests.benchmarks.spark.history import History, history
+from tests.benchmarks.store import NOW
+
+_EXPORT = (
+    "COPY (SELECT *, strftime(make_timestamp(created_at * 1000), '%Y-%m-%d') AS day FROM file.messages)"
+    " TO '{folder}' (FORMAT parquet, COMPRESSION zstd, PARTITION_BY (day))"
+)
+_HEAP = "512m"
+_LOOK_S = 0.1
+
+
+class _Counted(PinnedTables):
+    """Counts the rows that it reads of each table."""
+
+    def __init__(self, pin: Pin, path: Path, cache_dir: str) -> None:
+        super().__init__(pin, path, cache_dir)
+        self.read_rows: dict[str, int] = {}
+
+    def read(
+        self, name: str, *conditions: Condition, columns: Sequence[str] = (), left_out: Iterable[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        for batch in super().read(name, *conditions, columns=columns, left_out=left_out):
+            self.read_rows[name] = self.read_rows.get(name, 0) + batch.num_rows
+            yield batch
+
+
+def published(scale: Scale) -> Iterator[Line]:
+    """Five million messages into a new mart, in turns with DuckDB; then the rows of the day after."""
+    past = history(scale, scale.few(5_000_000, 50_000))
+    folder = scale.place("publish")
+    cache = folder / "cache"
+    path = replicas.ensure_local(past.today, cache)
+    mart = folder / "mart"
+
+    def ours() -> float:
+        shutil.rmtree(mart, ignore_errors=True)
+        start = time.perf_counter()
+        _publish(mart, _Counted(past.today, path, str(cache)))
+        return time.perf_counter() - start
+
+    def theirs() -> float:
+        target = folder / "export"
+        shutil.rmtree(target, ignore_errors=True)
+        start = time.perf_counter()
+        with duck(path) as connection:
+            connection.execute(_EXPORT.format(folder=target))
+        return time.perf_counter() - start
+
+    seen = interleave({"publish": ours, "DuckDB": theirs}, scale.rounds)
+    what = f"publish {past.rows / 1e6:g} M messages / DuckDB's export of the restored file, both by day"
+    beside = f"{Spread.of(seen['publish']):.1f} s, DuckDB {Spread.of(seen['DuckDB']):.1f} s; most memory of this "
+    beside += f"process so far {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB"
+    yield at_most(what, ratios(seen["publish"], seen["DuckDB"]), 1.5, "", beside=beside)
+    yield _tomorrow(past, mart, str(cache))
+
+
+def _tomorrow(past: History, mart: Path, cache: str) -> Line:
+    source = _Counted(past.tomorrow, replicas.ensure_local(past.tomorrow, cache), cache)
+    start = time.perf_counter()
+    manifest = _publish(mart, source)
+    took = time.perf_counter() - start
+    new = manifest.tables["messages"].rows - past.rows
+    read = source.read_rows.get("messages", 0)
+    days = sum(day.generation == manifest.generation for day in manifest.tables["messages"].days.values())
+    return must_be(
+        f"the next day's run: messages read, with {past.rows:,} in the mart",
+        f"{read:,}",
+        is_met=read == new,
+        bar=f"{new:,}, the new ones",
+        beside=f"{took:.1f} s, {days} day written",
+    )
+
+
+def memory(scale: Scale) -> Iterator[Line]:
+    """The most memory of two jobs, in a Java with 512 MB, over a million messages and over five."""
+    most: dict[tuple[str, int], list[float]] = {}
+    sizes = (scale.few(1_000_000, 20_000), scale.few(5_000_000, 50_000))
+    for number in range(scale.few(3, 1)):
+        for size in sizes:
+            past = history(scale, size)
+            folder = scale.place(f"memory-{size}-{number}")
+            jobs = {
+                "publish": ["--replica", past.url, "--txid", past.today.txid, "--mart", f"{folder}/mart"],
+                "message_volume": ["--replica", past.url, "--txid", past.today.txid, "--out", f"{folder}/volume"],
+                "people": ["--mart", f"{folder}/mart", "--out", f"{folder}/people"],
+            }
+            for job, arguments in jobs.items():
+                cached = [] if job == "people" else ["--cache-dir", str(scale.folder / "memory-cache")]
+                most.setdefault((job, size), []).append(_peak_mb([job, *arguments, *cached]))
+    for job in ("publish", "message_volume", "people"):
+        small, large = (most[job, size] for size in sizes)
+        beside = f"{Spread.of(small):,.0f} MB, {Spread.of(large):,.0f} MB, of all its processes (PSS)"
+        what = f"most memory of `{job}` over {sizes[1]:,} messages / over {sizes[0]:,}, Java with {_HEAP}"
+        reason = "Java fills the heap that it may have before it collects"
+        yield at_most(what, ratios(large, small), 1.25, "", beside=beside, reason=reason)
+
+
+def _peak_mb(arguments: list[str]) -> float:
+    """The most memory of a job and all its processes at one time, in MB."""
+    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--driver-memory {_HEAP} pyspark-shell"}
+    command = [sys.executable, "-m", "spark_jobs", *arguments]
+    most = 0.0
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        while process.poll() is None:
+            most = max(most, sum(map(_mb, family(process.pid))))
+            time.sleep(_LOOK_S)
+        if process.returncode:
+            said = process.stderr.read().decode() if process.stderr else ""
+            raise RuntimeError(f"{arguments[0]} ended with {process.returncode}: {said[-500:]}")
+    return most
+
+
+def _mb(pid: int) -> float:
+    try:
+        return shared_mb(pid)
+    except (OSError, StopIteration):  # it has just ended
+        return 0.0
+
+
+def _publish(mart: Path, source: PinnedTables) -> MartManifest:
+    with opened(str(mart)) as place:
+        return publish(place, source, place.begin(), key_of(Privacy()), now_ms=NOW)
+
+
+LINES = (published, memory)

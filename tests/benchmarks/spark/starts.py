@@ -1,0 +1,61 @@
+"""How long a person waits for a small job: from the command to its table."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+
+from tests.benchmarks.emulated import running
+from tests.benchmarks.growth import build
+from tests.benchmarks.measure import Line, Scale, Spread, at_most, interleave
+from tests.benchmarks.spark.history import history
+from tests.benchmarks.store import NOW
+
+_MESSAGES = 5_000
+_WHY = "the bar is for a quiet machine: Java starts, then Spark, then its Python workers, on the same two cores"
+_PLAIN = "from pyspark.sql import SparkSession; print(SparkSession.builder.getOrCreate().range(1000).count())"
+
+
+def trivial(scale: Scale) -> Iterator[Line]:
+    """The message volume of a few rows, in turns with the smallest program of PySpark."""
+    past = history(scale, 20_000)
+    folder = scale.place("trivial")
+    numbers = iter(range(1000))
+
+    def ours() -> float:
+        out = folder / f"out-{next(numbers)}"
+        job = ["message_volume", "--replica", past.url, "--out", str(out), "--cache-dir", str(folder / "cache")]
+        return _seconds([sys.executable, "-m", "spark_jobs", *job])
+
+    def plain() -> float:
+        return _seconds([sys.executable, "-c", _PLAIN])
+
+    ours()  # the first run makes the class-data archive and restores the copy
+    seen = interleave({"ours": ours, "plain": plain}, scale.rounds)
+    beside = f"a bare SparkSession that counts to 1000, without archive: {Spread.of(seen['plain']):.1f} s"
+    yield at_most("a trivial job, start to result", Spread.of(seen["ours"]), 10, "s", beside=beside, reason=_WHY)
+
+
+def analyse(scale: Scale) -> Iterator[Line]:
+    """`make analyse` against a running emulator."""
+    state = scale.place("analyse")
+    build(state / "postroom.db", _MESSAGES, created_at=NOW)
+    with running(state):
+        run = partial(_seconds, ["make", "-s", "analyse", f"OUT={state}/out", f"STATE={state}"])
+        run()
+        seen = [run() for _ in range(scale.rounds)]
+    yield at_most("`make analyse` on a warm machine, command to table", Spread.of(seen), 12, "s", reason=_WHY)
+
+
+def _seconds(command: list[str]) -> float:
+    start = time.perf_counter()
+    done = subprocess.run(command, env={**os.environ, "PYTHONWARNINGS": "ignore"}, capture_output=True, check=False)
+    took = time.perf_counter() - start
+    if done.returncode:
+        raise RuntimeError(f"{command[:4]} ended with {done.returncode}: {done.stderr.decode()[-500:]}")
+    return took
+
+
+LINES = (trivial, analyse)
