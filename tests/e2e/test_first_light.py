@@ -117,6 +117,12 @@ def test_a_discord_command_is_deferred_and_answered_by_editing(lasting: System) 
     assert edit["params"]["body"]["allowed_mentions"] == {"parse": [], "replied_user": False}
 
 
+def test_the_accounts_name_the_bots_of_the_fakes(lasting: System) -> None:
+    found = {each["name"]: each for each in lasting.call("GET", "/api/accounts")}
+    assert found["telegram"]["username"] == "postroom_bot"
+    assert found["discord"]["botId"].isdigit()
+
+
 def test_the_same_update_twice_is_one_message_and_one_reply(lasting: System) -> None:
     say(lasting, "only once")
     until("the answer", lambda: sent(lasting, "You said: only once"))

@@ -288,18 +288,7 @@ class Post:
 
     def prepare(self, agents: dict[str, int], places: dict[str, str]) -> None:
         """Make the database with *agents* (name to concurrency) and *places* (chat to agent)."""
-        prepare_database(self.db)
-        conn = open_connection(self.db)
-        try:
-            for agent, concurrency in agents.items():
-                command = [sys.executable, "-I", "-S", str(AGENT), str(self.record), str(concurrency)]
-                make_agent(conn, agent, provider="command", config={"command": command}, concurrency=concurrency)
-            for chat, agent in places.items():
-                chat_id = make_chat(conn, chat)
-                set_open(conn, chat_id)
-                wire(conn, chat_id, agent)
-        finally:
-            conn.close()
+        prepare_agents(self.db, self.record, agents, places)
 
     def start(self) -> None:
         """Start all that is not up; return when every function answers."""
@@ -376,6 +365,22 @@ class Post:
             short = (line if len(line) < 600 else f"{line[:200]} … {line[-390:]}" for line in tail)
             said.append(f"--- {path.name}\n" + "\n".join(short))
         return "\n".join(said)
+
+
+def prepare_agents(db: Path, record: Path, agents: dict[str, int], places: dict[str, str]) -> None:
+    """Make a database with *agents* (name to concurrency), which write to *record*, and *places* (chat to agent)."""
+    prepare_database(db)
+    conn = open_connection(db)
+    try:
+        for agent, concurrency in agents.items():
+            command = [sys.executable, "-I", "-S", str(AGENT), str(record), str(concurrency)]
+            make_agent(conn, agent, provider="command", config={"command": command}, concurrency=concurrency)
+        for chat, agent in places.items():
+            chat_id = make_chat(conn, chat)
+            set_open(conn, chat_id)
+            wire(conn, chat_id, agent)
+    finally:
+        conn.close()
 
 
 def set_open(conn: apsw.Connection, chat_id: int) -> None:
