@@ -2,13 +2,19 @@
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 # The tests of a file share what they start, so a file stays in one process; the long files come first (tests/conftest.py).
-WORKERS ?= 2
+# A third of their time is waiting, so three processes fill two cores.
+WORKERS ?= 3
 SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 OUT ?= out/message_volume
+STATE ?= .emulator
+MART ?= out/mart
+REPORT ?= out/report.html
 AGENTS ?= .venv/agents
 CLIENTS ?= .venv/clients
+# The tests start hundreds of processes: without compiled files each of them would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test check long crash agents clients browser bench analyse format clean
+.PHONY: help run test check long crash agents clients browser bench analyse report format clean
 
 help:  ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -24,7 +30,7 @@ check:  ## check style, types and import rules
 	@infra/setup.sh dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 	$(BIN)/lint-imports
 
 long:  ## run the bounded fuzz and soak tests, and all examples of the property tests
@@ -41,7 +47,7 @@ agents:  ## install the real agents' programs, and run them against a scripted m
 	@infra/agents.sh $(AGENTS)
 	POSTROOM_TEST_AGENTS=$(AGENTS)/node_modules/.bin $(PYTEST) -q -rfE -m agents
 
-browser:  ## drive the chat page in a headless Chromium
+browser:  ## drive the chat page and the report in a headless Chromium
 	@infra/setup.sh dev
 	@infra/setup.sh browser
 	$(PYTEST) -q -rfE -m browser
@@ -53,11 +59,17 @@ clients:  ## install client libraries of others, and drive the fake platforms wi
 
 bench:  ## measure speeds, as ratios to the raw limit
 	@infra/setup.sh dev
+	@infra/setup.sh jdbc
 	$(BIN)/python -m tests.benchmarks
 
 analyse:  ## compute the message volume with Spark, from the replica of the running emulator
 	@infra/setup.sh dev
-	@$(BIN)/emulator exec -- sh -c '$(BIN)/python -m spark_jobs message_volume --replica "$$EMULATOR_REPLICA_URL" --out $(OUT)'
+	@$(BIN)/emulator exec --state $(STATE) -- sh -c '$(BIN)/python -m spark_jobs message_volume --replica "$$EMULATOR_REPLICA_URL" --out $(OUT)'
+
+report:  ## make out/report.html, which says how the postroom of the running emulator is doing
+	@infra/setup.sh dev
+	@$(BIN)/emulator exec --state $(STATE) -- sh -c '$(BIN)/python -m spark_jobs publish --replica "$$EMULATOR_REPLICA_URL" --mart $(MART)'
+	@$(BIN)/python -m spark_jobs report --mart $(MART) --out $(REPORT)
 
 format:  ## format the code
 	@infra/setup.sh dev

@@ -13,6 +13,7 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder for its user the
 ROOM = 4 << 30  # bytes that all tests together may need
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for a short life: Java compiles half as much
 LONG = ("spark", "e2e")  # the marks of tests that start Spark or the whole system
+SPARK = "tests/spark_jobs/"  # its tests share one session for each process
 
 
 def pytest_configure():
@@ -26,9 +27,21 @@ def pytest_configure():
 
 
 def pytest_collection_modifyitems(items):
-    """Run the long files first: begun last, one would keep one process busy when the others have no more work."""
+    """Run Spark and then the long files first: begun last, one would keep one process busy without work for others."""
     long = {item.path for item in items if any(map(item.get_closest_marker, LONG))}
-    items.sort(key=lambda item: item.path not in long)
+    items.sort(key=lambda item: (not item.nodeid.startswith(SPARK), item.path not in long))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give the tests of Spark to one process, as if they were one file: its session takes ten seconds to start."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneSpark(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return SPARK if nodeid.startswith(SPARK) else super()._split_scope(nodeid)
+
+    return OneSpark(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def has_room(folder):

@@ -1,15 +1,8 @@
 """Helpers for the tests of rows: a literal instant, and rows made with one call."""
 
-import contextlib
-import fcntl
 import itertools
 import json
 import os
-import subprocess
-import sys
-import time
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import apsw
@@ -164,38 +157,3 @@ def dump(conn: apsw.Connection) -> dict[str, list[tuple[Any, ...]]]:
     """All rows of the database, to compare it before and after."""
     tables = column(conn, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
     return {table: rows(conn, f"SELECT * FROM {table} ORDER BY 1") for table in tables}
-
-
-def race(db: Path, script: str, arguments: Sequence[Sequence[object]]) -> list[str]:
-    """The output of several processes that all wait at the write lock of *db* before it opens.
-
-    Args:
-        script: Python; it finds ``conn`` open, ``transaction`` imported, and its own arguments from ``sys.argv[2]`` on.
-    """
-    head = "import sys, pathlib\nfrom shared.db.engine.connection import open_connection, transaction\n"
-    program = head + "conn = open_connection(pathlib.Path(sys.argv[1]))\n" + script
-    gate = Path(f"{db}-gate")
-    with gate.open("w") as closed:
-        fcntl.flock(closed, fcntl.LOCK_EX)
-        running = [
-            subprocess.Popen(
-                [sys.executable, "-c", program, str(db), *map(str, each)],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for each in arguments
-        ]
-        deadline = time.monotonic() + 180
-        while not all(is_at(process, gate) for process in running) and time.monotonic() < deadline:
-            time.sleep(0.01)
-    ended = [(*process.communicate(timeout=180), process.returncode) for process in running]
-    assert [(error, code) for _, error, code in ended] == [("", 0)] * len(ended)
-    return [out.strip() for out, _, _ in ended]
-
-
-def is_at(process: "subprocess.Popen[str]", gate: Path) -> bool:
-    """Whether the process waits at the gate or has ended: it has read all that it reads before the lock."""
-    with contextlib.suppress(OSError):
-        return any(fd.readlink() == gate for fd in Path(f"/proc/{process.pid}/fd").iterdir() if fd.is_symlink())
-    return process.poll() is not None
