@@ -148,7 +148,9 @@ def bot_says(house: System, channel: str, data: str) -> dict[str, Any]:
 def test_marks_that_are_open_when_everything_is_killed_are_taken_away(house: System) -> None:
     """Of a message that waited, by its answer; of a turn that ran and is cancelled afterwards, by an empty end."""
     zoe = house.zoe  # type: ignore[attr-defined]
+    ask(house, zoe, "before the power cut")
     direct = direct_of(house, zoe)
+    hears(house, direct, "You said: before the power cut")
 
     def thinking(channel: str) -> list[dict[str, Any]]:
         return [each for each in said(house, channel) if each["state"] == "thinking"]
