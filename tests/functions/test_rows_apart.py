@@ -107,6 +107,8 @@ def test_after_its_attempts_it_is_dead_its_sender_is_told_and_its_session_goes_o
         *["message_retry"] * 4,
         "message_dead",
     ]
+    ended = column(conn, "SELECT data ->> 'failure' FROM events WHERE type IN ('message_retry', 'message_dead')")
+    assert ended == ["unreadable"] * 5
 
 
 @pytest.mark.usefixtures("quick")

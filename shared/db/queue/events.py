@@ -35,7 +35,8 @@ class EventData(_RoomAuthor, total=False):
         running: a turn had the message, and was stopped: ``message_cancelled``.
         reason: why: ``*_retry``, ``*_dead``, ``*_released``, ``*_cancelled``, ``series_ended``,
             ``channel_paused``, ``chain_ended``, ``agent_paused``.
-        retry_count: failed attempts so far: ``*_retry``, ``*_dead``.
+        failure: the code of the failed attempt, as the row keeps it: ``*_retry``, ``*_dead``. Older rows lack it.
+        retry_count: failed attempts so far, without those that cost none: ``*_retry``, ``*_dead``.
         process_after: when the next attempt may begin, in ms UTC: ``message_retry``.
         deliver_after: the same of a response: ``response_retry``, and ``response_ready`` of a planned one.
         part: the part of the response that may have been sent, from 0 on: ``response_outcome_unknown``.
@@ -69,6 +70,7 @@ class EventData(_RoomAuthor, total=False):
 
     running: bool
     reason: str
+    failure: str
     retry_count: int
     process_after: int | None
     deliver_after: int | None

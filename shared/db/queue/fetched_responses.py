@@ -127,7 +127,7 @@ def give_up(
     overdue = [id_ for id_, _, is_overdue, _ in found if is_overdue]
     forgotten = [id_ for id_, _, _, is_forgotten in found if is_forgotten]
     ended = sorted(rows(conn, _GIVE_UP, {"ids": json.dumps(overdue), "reason": NOT_FETCHED}))
-    data = json.dumps({"reason": NOT_FETCHED})
+    data = json.dumps({"reason": NOT_FETCHED, "failure": "not_fetched"})
     events.append_many(
         conn,
         [

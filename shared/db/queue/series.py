@@ -189,8 +189,11 @@ class Series(NamedTuple):
 
     def cancel(self, conn: apsw.Connection, plan: Plan, reason: str, *, now_ms: int) -> None:
         """End the occurrences that have not begun; nothing follows one that has."""
+        data: EventData = {"reason": reason}
+        if self.kind == "response":
+            data["failure"] = "called_off"
         for ended in _occurrences(conn, self.call_off, {"series": plan.series_id, "reason": reason, "now": now_ms}):
-            self._record(conn, self.called_off, ended, {"reason": reason}, now_ms=now_ms)
+            self._record(conn, self.called_off, ended, data, now_ms=now_ms)
         rows(conn, self.give_up, {"id": plan.id})
 
     def record(

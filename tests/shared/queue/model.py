@@ -287,7 +287,8 @@ class Model:
         return list(dict.fromkeys(token for *_, token in holding))
 
     def _failed(self, each: Message, type_: str, reason: str) -> None:
-        data = {"reason": reason, "retry_count": each.retry_count, "process_after": each.process_after}
+        data = {"reason": reason, "failure": each.failure, "retry_count": each.retry_count}
+        data["process_after"] = each.process_after
         self.events.append((type_, each.message_id, None, data))
 
     def _end(self, each: Message, status: str, now: int) -> None:
@@ -416,7 +417,8 @@ class Model:
             self.events.append(("response_outcome_unknown", each.message_id, id_, {"part": each.part_started}))
         else:
             each.part_started = None
-        data = {"reason": reason, "retry_count": each.retry_count, "deliver_after": each.deliver_after}
+        data = {"reason": reason, "failure": each.failure, "retry_count": each.retry_count}
+        data["deliver_after"] = each.deliver_after
         self.events.append(("response_dead" if is_dead else "response_retry", each.message_id, id_, data))
         if is_limit and each.deliver_after is not None:
             self.silent_until[each.chat] = each.deliver_after

@@ -432,6 +432,10 @@ def test_a_cancelled_series_never_runs(kind):
     assert (status, reason) == ({"messages": "cancelled", "responses": "dead"}[kind.table], "the series was cancelled")
     assert do(kind, series.advance_messages, now_ms=NINE) + do(kind, series.advance_responses, now_ms=NINE) == 0
     assert told(kind, "series_ended") == [{"series_id": made.series_id, "reason": "cancelled"}]
+    called_off = {"reason": "the series was cancelled"}
+    assert told(kind, "message_cancelled") == ([called_off] if kind.table == "messages" else [])
+    is_response = kind.table == "responses"
+    assert told(kind, "response_dead") == ([{**called_off, "failure": "called_off"}] if is_response else [])
 
 
 def test_nothing_follows_a_running_occurrence_of_a_cancelled_series(kind):

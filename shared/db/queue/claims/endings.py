@@ -93,17 +93,11 @@ def fail(conn: apsw.Connection, claim: Claim, verdicts: Mapping[int, MessageVerd
     changed = 0
     for message in claim.asked:
         verdict = verdicts[message.id]
-        outcome: EventData = {
-            "reason": verdict.reason,
-            "retry_count": verdict.retry_count,
-            "process_after": verdict.process_after,
-        }
-        status = "dead" if verdict.dead else "pending"
         key = {"id": message.id, "token": claim.token, "now": now_ms}
-        state = {"status": status, "failure": verdict.failure, "waits_since": verdict.waits_since}
-        conn.execute(_FAIL, {**outcome, **key, **state})
+        state = {"status": verdict.status, "waits_since": verdict.waits_since}
+        conn.execute(_FAIL, {**verdict.outcome, **key, **state})
         changed += conn.changes()
-        _record(conn, "message_dead" if verdict.dead else "message_retry", message, outcome, now_ms=now_ms)
+        _record(conn, "message_dead" if verdict.dead else "message_retry", message, verdict.outcome, now_ms=now_ms)
     if len(claim.asked) < len(claim.held):
         context = json_ids(message for message in claim.held if not message.trigger)
         conn.execute(_RELEASE, {"ids": context, "token": claim.token, "now": now_ms})
@@ -137,17 +131,10 @@ def set_aside(conn: apsw.Connection, message: Message, verdict: MessageVerdict, 
     Raises:
         ClaimLost: it is no longer pending.
     """
-    outcome: EventData = {
-        "reason": verdict.reason,
-        "retry_count": verdict.retry_count,
-        "process_after": verdict.process_after,
-    }
-    status = "dead" if verdict.dead else "pending"
-    key = {"id": message.id, "now": now_ms, "status": status, "failure": verdict.failure}
-    conn.execute(_SET_ASIDE, {**outcome, **key})
+    conn.execute(_SET_ASIDE, {**verdict.outcome, "id": message.id, "status": verdict.status, "now": now_ms})
     if conn.changes() != 1:
         raise ClaimLost(f"message {message.message_id} is no longer pending")
-    _record(conn, "message_dead" if verdict.dead else "message_retry", message, outcome, now_ms=now_ms)
+    _record(conn, "message_dead" if verdict.dead else "message_retry", message, verdict.outcome, now_ms=now_ms)
 
 
 def _record(conn: apsw.Connection, type_: str, message: Message, data: EventData | None = None, *, now_ms: int) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from shared.core.errors import ClaimLost
 from shared.core.failures import FailureCode
+from shared.db.queue.events import EventData
 from shared.db.queue.message_row import Message
 
 
@@ -61,6 +62,21 @@ class MessageVerdict:
     reason: str
     failure: FailureCode = "error"
     waits_since: int | None = None
+
+    @property
+    def status(self) -> str:
+        """The state that the message goes to."""
+        return "dead" if self.dead else "pending"
+
+    @property
+    def outcome(self) -> EventData:
+        """What its event says."""
+        return {
+            "reason": self.reason,
+            "failure": self.failure,
+            "retry_count": self.retry_count,
+            "process_after": self.process_after,
+        }
 
 
 def json_ids(messages: Iterable[Message]) -> str:

@@ -183,7 +183,6 @@ def fail(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *,
         {
             **verdict.outcome,
             "status": verdict.status,
-            "failure": verdict.failure,
             "unsent_since": verdict.unsent_since,
             "id": response.id,
             "token": response.token,
@@ -210,8 +209,7 @@ def set_aside(conn: apsw.Connection, response: Response, verdict: ResponseVerdic
     Raises:
         ClaimLost: it is no longer pending.
     """
-    state = {"status": verdict.status, "failure": verdict.failure, "id": response.id}
-    conn.execute(_SET_ASIDE, {**verdict.outcome, **state})
+    conn.execute(_SET_ASIDE, {**verdict.outcome, "status": verdict.status, "id": response.id})
     _check(conn, response)
     _event(conn, "response_dead" if verdict.dead else "response_retry", response, now_ms=now_ms, data=verdict.outcome)
 

@@ -101,7 +101,12 @@ class ResponseVerdict:
     @property
     def outcome(self) -> EventData:
         """What its event says."""
-        return {"reason": self.reason, "retry_count": self.retry_count, "deliver_after": self.deliver_after}
+        return {
+            "reason": self.reason,
+            "failure": self.failure,
+            "retry_count": self.retry_count,
+            "deliver_after": self.deliver_after,
+        }
 
 
 COLUMNS = (

@@ -310,11 +310,14 @@ def test_a_batch_of_which_one_row_is_lost_is_lost_whole(conn):
 
 def test_a_dead_message_keeps_its_reason_and_is_not_taken_again(conn):
     put(conn)
-    fail(conn, take(conn), MessageVerdict(dead=True, retry_count=5, process_after=None, reason="no use"))
+    verdict = MessageVerdict(dead=True, retry_count=5, process_after=None, reason="no use", failure="killed")
+    fail(conn, take(conn), verdict)
     found = row(conn, "messages")
     assert (found["status"], found["retry_count"], found["last_error"]) == ("dead", 5, "no use")
     assert ready(conn, now_ms=NOW + 10**9) == []
-    assert row(conn, "events")["type"] == "message_dead"
+    told = row(conn, "events")
+    data = '{"reason": "no use", "failure": "killed", "retry_count": 5, "process_after": null}'
+    assert (told["type"], told["data"]) == ("message_dead", data)
 
 
 def test_running_tells_each_turn_with_its_batch_and_lease(conn):

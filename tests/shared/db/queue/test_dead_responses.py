@@ -120,7 +120,7 @@ def test_only_unfetched_responses_expire(conn, channel, fields, status):
     if status == "dead":
         assert row(conn, "responses", id_)["last_error"] == "no client fetched it in time"
         (told,) = rows(conn, "SELECT type, response_id, data FROM events ORDER BY id DESC LIMIT 1")
-        assert told == ("response_dead", id_, '{"reason": "no client fetched it in time"}')
+        assert told == ("response_dead", id_, '{"reason": "no client fetched it in time", "failure": "not_fetched"}')
 
 
 def test_expired_responses_are_deleted_later_and_other_dead_ones_stay(conn):

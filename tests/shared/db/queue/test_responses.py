@@ -102,9 +102,9 @@ def test_an_unknown_outcome_names_its_part_and_the_retry_continues_after_the_sen
     fail(conn, response, UNKNOWN)
     found = row(conn, "responses")
     assert (found["status"], found["part_started"], found["last_error"]) == ("pending", 1, "no answer")
-    assert rows(conn, "SELECT type, data ->> 'part' FROM events ORDER BY id DESC LIMIT 2") == [
-        ("response_retry", None),
-        ("response_outcome_unknown", 1),
+    assert rows(conn, "SELECT type, data ->> 'part', data ->> 'failure' FROM events ORDER BY id DESC LIMIT 2") == [
+        ("response_retry", None, "outcome_unknown"),
+        ("response_outcome_unknown", 1, None),
     ]
     assert take(conn, response.id, now_ms=NOW + 5000).parts == ("m1",)
 
