@@ -5,8 +5,8 @@ is.
 
 - The lease lasts for a time (``POSTROOM_REPLICA_LEASE``, 60 s) without renewal, by the clock of the object store. When
   it has run out or was given back, any machine may take it; of two at once, one succeeds.
-- The same owner takes it at once, so a restart after a crash waits for nothing. An owner is a file beside its database.
-  A copy of that file, on another machine or in another folder, is another owner.
+- The same owner at the same place takes it at once, so a restart after a crash waits for nothing
+  (``infra/litestream/lease_owner.py``). A clone of its disk is at another place, and waits.
 - Each taking has its own token. An owner that finds another token at a renewal has lost the lease, for good.
 """
 
@@ -14,21 +14,19 @@ import asyncio
 import contextlib
 import json
 import os
-import secrets
-import socket
 import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from infra.litestream.lease_owner import LeaseOwner, new_token, owner_of
 from infra.litestream.replica_settings import LEASE_MS
 from shared.core import clock, ids
 from shared.core.errors import InUse, PostroomError
-from shared.db.engine.owner_only import make_folder
 from shared.replica import lease_record, sync_permit
 from shared.replica.lease_record import NAME, NO_RECORD, LeaseRecord, ReplicaPrefix
 from shared.replica.object_store import ObjectChanged, ObjectStore, ReplicaObject, open_store
@@ -48,40 +46,6 @@ class LeaseLost(InUse):
     """The lease was ours, and another machine has taken it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseOwner:
-    """The taker of a lease: an id that stays over restarts, and where the owner is, for people."""
-
-    id: str
-    host: str
-    database: str
-
-
-def owner_of(path: Path, database: Path) -> LeaseOwner:
-    """The owner whose id is in the file *path*; a new one where there is no file, or where it is a copy.
-
-    The file names its own inode: a file that was copied, unpacked or synchronised has another.
-    """
-    try:
-        with path.open() as file:
-            facts = json.load(file)
-            if facts["inode"] == os.fstat(file.fileno()).st_ino:
-                return LeaseOwner(str(facts["id"]), socket.gethostname(), str(database))
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # a new owner: at worst it waits until its own lease has run out
-    make_folder(path.parent)
-    fresh = path.with_name(path.name + ".tmp")
-    fresh.unlink(missing_ok=True)
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "w") as file:
-        owner = LeaseOwner(ids.new("owner"), socket.gethostname(), str(database))
-        json.dump({"id": owner.id, "inode": os.fstat(handle).st_ino}, file)
-        file.flush()
-        os.fsync(handle)
-    fresh.replace(path)
-    return owner
-
-
 def lease_on(url: str, owner_file: Path, database: Path, environ: Mapping[str, str], ttl_ms: int = LEASE_MS) -> "Lease":
     """The lease of the replica at *url*, for the owner in *owner_file*; not taken yet."""
     return Lease(open_store(url, environ), owner_of(owner_file, database), ttl_ms)
@@ -99,6 +63,8 @@ class Lease:
         self.renewed_s = 0.0  # when the newest write that succeeded was asked for
         self._tag: str | None = None
         self._record: LeaseRecord | None = None
+        self._before: LeaseRecord | None = None  # what stood there when the lease was taken
+        self._unanswered: list[bytes] = []  # writes that may have arrived
         self._turn = threading.Lock()
 
     @property
@@ -107,6 +73,15 @@ class Lease:
         if self._record is None:
             raise RuntimeError("the lease was not taken")
         return self._record
+
+    @property
+    def may_another_write(self) -> bool:
+        """Whether the holder before us may be alive, and may still write to the prefix that it had.
+
+        That is so when it was at another place, and did not give the lease back. It may have our owner id.
+        """
+        there = self._before
+        return there is not None and not there.is_released and not self.owner.took(there)
 
     async def take(
         self,
@@ -204,6 +179,7 @@ class Lease:
                     self._put(taken, replacing=found.tag if found else None)
                 except ObjectChanged:
                     continue  # read it again: another machine was quicker, perhaps to give it back
+                self._before = there
                 return taken
             raise LeaseHeld(
                 "the replica's lease changes hands all the time. Is the same folder started on several machines? Let "
@@ -211,15 +187,19 @@ class Lease:
             )
 
     def _refuse_if_held(self, there: LeaseRecord, found: ReplicaObject) -> None:
-        if there.owner == self.owner.id or there.is_released:
+        if there.is_released or self.owner.took(there):
             return
         age_s = max(0.0, self.store.now_s() - found.written_at_s)
         left_s = there.ttl_ms / 1000 + _MARGIN_S - age_s
         if left_s > 0:
+            ours = (
+                "It has this machine's owner id: it is a clone of this disk, or this machine before it was started "
+                "again. "
+            )
             raise LeaseHeld(
                 f"another machine replicates to this replica: {describe(there)}. It renewed its lease "
-                f"{age_s:.0f} s ago. Two machines would write two histories, so nothing was started and nothing "
-                f"touched.\n"
+                f"{age_s:.0f} s ago. {ours if there.owner == self.owner.id else ''}Two machines would write two "
+                f"histories, so nothing was started and nothing touched.\n"
                 f"  if it is alive      stop it there first: it gives the lease back\n"
                 f"  if it is gone       try again in {left_s:.0f} s, when its lease has run out\n"
                 f"  if both should run  give this one another replica URL"
@@ -231,7 +211,7 @@ class Lease:
         return replace(
             there,
             owner=self.owner.id,
-            token=secrets.token_hex(8),
+            token=new_token(self.owner),
             host=self.owner.host,
             database=self.owner.database,
             acquired_at=now,
@@ -257,6 +237,7 @@ class Lease:
     def _put(self, wanted: LeaseRecord, *, replacing: str | None) -> None:
         asked_s = sync_permit.now_s()  # the store counts from the moment of its write, which is later
         body = wanted.dump()
+        self._unanswered.append(body)
         try:
             tag = self.store.put(NAME, body, replacing=replacing)
         except ObjectChanged:
@@ -265,6 +246,7 @@ class Lease:
                 raise
             tag = found.tag
         self._tag, self._record = tag, wanted
+        self._unanswered.clear()
         self.renewed_s = asked_s
         self.until_s = 0.0 if wanted.is_released else asked_s + wanted.ttl_ms / 1000
 
@@ -281,6 +263,11 @@ class Lease:
             raise LeaseLost(
                 f"this machine may no longer replicate: {who} taken over. What was written here since then is in this "
                 f"machine's file only. Stop everything here; to go on here, stop it there"
+            )
+        if found.body not in (self.record.dump(), *self._unanswered):
+            raise LeaseLost(
+                f"this machine may no longer replicate: a copy of this process, such as a cloned virtual machine, "
+                f"renews the lease of {describe(there)}. Stop everything here, or there"
             )
         return found.tag
 

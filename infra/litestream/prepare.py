@@ -184,7 +184,7 @@ class _Start:
         if step is Step.COMPARE and newest is not None and file is not None:
             await self._compare(file, newest)
             step = Step.BEGIN
-        if step is Step.CONTINUE and not local_state.is_trusted(self._database):
+        if step is Step.CONTINUE and (self._lease.may_another_write or not local_state.is_trusted(self._database)):
             return await self._again()
         if step is Step.CONTINUE:
             if newest != there.current:
@@ -250,7 +250,8 @@ class _Start:
         if step is Step.FIRST:
             remove(self._database)
             prefix = replace(prefix, epoch=None)  # the database will name its epoch
-            if there.current.writer == prefix.writer and not there.has_full_copy:
+            is_ours = there.current.writer == prefix.writer and not self._lease.may_another_write
+            if is_ours and not there.has_full_copy:
                 return Ready(prefix_url(self._url, there.current.path), step)
         else:
             local_state.remove(self._database)

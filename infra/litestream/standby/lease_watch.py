@@ -8,6 +8,7 @@ clocks nor that of the store need agree, and no second is lost to stores that te
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from infra.litestream.lease_owner import LeaseOwner
 from shared.replica.lease_record import LeaseRecord
 from shared.replica.object_store import ReplicaObject
 
@@ -21,6 +22,7 @@ class NextStep(Enum):
 
     TAKE = auto()  # the lease is free, or was this host's before
     FOLLOW = auto()  # another host has it
+    WAIT = auto()  # the lease may be this host's own, from before a reboot: its file is the newest then
     SET_ASIDE = auto()  # another host has it, and there is a database file here, which it has gone on without
 
 
@@ -32,12 +34,14 @@ class LeaseWatch:
         found, record: None where the replica has no lease record.
         since_s: when this version was first seen.
         looks: how many there were, of any version.
+        is_alive: the holder has renewed its lease since we watch.
     """
 
     found: ReplicaObject | None = None
     record: LeaseRecord | None = None
     since_s: float = 0.0
     looks: int = 0
+    is_alive: bool = False
 
     def saw(self, found: ReplicaObject | None, now_s: float) -> "LeaseWatch":
         """The watch after a look whose answer came at *now_s*.
@@ -46,9 +50,10 @@ class LeaseWatch:
             LeaseRecordUnreadable
         """
         if self.looks and found == self.found:
-            return LeaseWatch(found, self.record, self.since_s, self.looks + 1)
+            return LeaseWatch(found, self.record, self.since_s, self.looks + 1, self.is_alive)
         record = LeaseRecord.load(found.body) if found else None
-        return LeaseWatch(found, record, now_s, self.looks + 1)
+        is_alive = record is not None and self.record is not None and record.token == self.record.token
+        return LeaseWatch(found, record, now_s, self.looks + 1, is_alive)
 
     @property
     def runs_out_s(self) -> float:
@@ -56,12 +61,16 @@ class LeaseWatch:
         ttl_s = self.record.ttl_ms / 1000 if self.record else 0.0
         return self.since_s + ttl_s + _MARGIN_S
 
-    def is_free(self, us: str, now_s: float) -> bool:
+    def is_free(self, us: LeaseOwner, now_s: float) -> bool:
         """Whether the owner *us* may take the lease."""
         there = self.record
-        return there is None or there.is_released or there.owner == us or now_s >= self.runs_out_s
+        return there is None or there.is_released or us.took(there) or now_s >= self.runs_out_s
 
-    def is_overdue(self, us: str, now_s: float) -> bool:
+    def may_be_of_earlier_boot(self, us: LeaseOwner) -> bool:
+        """Whether this machine may have held the lease itself before a reboot; a clone of its disk would renew it."""
+        return self.record is not None and self.record.owner == us.id and not self.is_alive
+
+    def is_overdue(self, us: LeaseOwner, now_s: float) -> bool:
         """Whether the holder has missed a renewal, so that its lease may be about to run out."""
         half_s = self.record.ttl_ms / 2000 if self.record else 0.0
         return not self.is_free(us, now_s) and now_s - self.since_s >= half_s
@@ -73,8 +82,10 @@ class LeaseWatch:
         return max(0.0, min(usual_s, self.runs_out_s - now_s))
 
 
-def next_step(watch: LeaseWatch, us: str, now_s: float, *, has_file: bool) -> NextStep:
+def next_step(watch: LeaseWatch, us: LeaseOwner, now_s: float, *, has_file: bool) -> NextStep:
     """What the host *us* does after a look at the lease."""
     if watch.is_free(us, now_s):
         return NextStep.TAKE
-    return NextStep.SET_ASIDE if has_file else NextStep.FOLLOW
+    if not has_file:
+        return NextStep.FOLLOW
+    return NextStep.WAIT if watch.may_be_of_earlier_boot(us) else NextStep.SET_ASIDE

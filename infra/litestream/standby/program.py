@@ -130,12 +130,15 @@ class PairedHost:
             self.copies.problem = None
             self._clear()
             has_file = self._head is None and not is_missing(self._database)
-            step = next_step(self._watch, self._lease.owner.id, sync_permit.now_s(), has_file=has_file)
+            step = next_step(self._watch, self._lease.owner, sync_permit.now_s(), has_file=has_file)
             if step is NextStep.TAKE:
                 return await self._take()
         except STORE_AWAY as error:
             self._note_problem(str(error))
             await asyncio.sleep(_AGAIN_S)
+            return None
+        if step is NextStep.WAIT:
+            self._wait_for_own_lease()
             return None
         if step is NextStep.SET_ASIDE:
             self._leave_file()
@@ -150,7 +153,7 @@ class PairedHost:
 
     async def _mind_head_start(self, now_s: float) -> None:
         """Begin the full copy when the lease is overdue; take it back when the lease was renewed after all."""
-        if not self._watch.is_overdue(self._lease.owner.id, now_s):
+        if not self._watch.is_overdue(self._lease.owner, now_s):
             if self._head is not None:
                 log.info("standby.head_start_ended", reason="the lease was renewed")
                 self._head_after_s = now_s + _HEAD_START_PAUSE_S
@@ -215,6 +218,11 @@ class PairedHost:
             events_missing=ready.events_missing,
         )
         return ready
+
+    def _wait_for_own_lease(self) -> None:
+        if self._watch.looks == 1:
+            left_s = self._watch.runs_out_s - sync_permit.now_s()
+            log.warning("standby.own_lease", file=str(self._database), seconds=round(left_s, 1))
 
     def _leave_file(self) -> None:
         if not self._may_set_aside:

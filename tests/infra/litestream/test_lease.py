@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.litestream.lease import Lease, LeaseHeld, LeaseLost, LeaseOwner
+from infra.litestream.lease import Lease, LeaseHeld, LeaseLost
+from infra.litestream.lease_owner import LeaseOwner
 from infra.litestream.replica_settings import lease_ms_from
 from shared.core.errors import ConfigInvalid
 from shared.replica.lease_record import NAME, ReplicaPrefix
@@ -32,8 +33,8 @@ class Aged(FolderStore):
         return found and ReplicaObject(found.body, found.tag, found.written_at_s - self.older_s)
 
 
-def lease(store: ObjectStore, name: str, ttl_ms: int = 60_000) -> Lease:
-    return Lease(store, LeaseOwner(f"owner_{name}", f"host-{name}", f"/data/{name}/postroom.db"), ttl_ms)
+def lease(store: ObjectStore, name: str, ttl_ms: int = 60_000, place: str = "here") -> Lease:
+    return Lease(store, LeaseOwner(f"owner_{name}", f"host-{name}", f"/data/{name}/postroom.db", place), ttl_ms)
 
 
 @pytest.fixture
@@ -77,6 +78,49 @@ def test_the_same_owner_takes_the_lease_at_once_and_its_earlier_process_loses_it
         asyncio.run(first.renew(newest_event_id=7))
     asyncio.run(again.renew(newest_event_id=8))
     assert again.record.newest_event_id == 8
+
+
+def test_a_clone_of_the_holders_disk_is_refused_until_the_lease_has_run_out(store: Aged) -> None:
+    holder, clone = lease(store, "one"), lease(store, "one", place="elsewhere")
+    take(holder)
+
+    with pytest.raises(LeaseHeld, match="It has this machine's owner id: it is a clone of this disk"):
+        take(clone)
+    asyncio.run(holder.renew(newest_event_id=7))
+
+    store.older_s = 61.5
+    take(clone)
+    assert clone.may_another_write
+    with pytest.raises(LeaseLost, match="host-one"):
+        asyncio.run(holder.renew(newest_event_id=8))
+
+
+def test_the_holder_before_is_known_to_be_gone_at_its_own_place_and_after_it_gave_the_lease_back(store: Aged) -> None:
+    take(lease(store, "one"))
+    again, clone, other = lease(store, "one"), lease(store, "one", place="elsewhere"), lease(store, "two")
+    take(again)
+    assert not again.may_another_write
+    asyncio.run(again.release())
+    take(clone)
+    assert not clone.may_another_write
+    store.older_s = 61.5
+
+    take(other)
+
+    assert other.may_another_write
+
+
+def test_of_two_copies_of_one_running_process_one_loses_the_lease(store: Aged) -> None:
+    """A virtual machine that was cloned with its memory: both have the token."""
+    one = lease(store, "one")
+    take(one)
+    copy = lease(store, "one")
+    copy._tag, copy._record = one._tag, one._record
+
+    asyncio.run(one.renew(newest_event_id=1))
+    with pytest.raises(LeaseLost, match="a copy of this process"):
+        asyncio.run(copy.renew(newest_event_id=2))
+    asyncio.run(one.renew(newest_event_id=3))
 
 
 def test_a_released_or_expired_lease_is_free_and_keeps_its_prefix(store: Aged) -> None:

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from infra.litestream import local_state
-from infra.litestream.lease import Lease, owner_of
+from infra.litestream.lease import Lease
+from infra.litestream.lease_owner import owner_of
 from infra.litestream.supervisor import LitestreamSupervisor
 from infra.processes import spawn
 from shared.core.errors import NotReplicated

@@ -8,7 +8,8 @@ import pytest
 
 from infra.litestream import request_metrics
 from infra.litestream.bucket_survey import sum_up
-from infra.litestream.lease import Lease, LeaseOwner
+from infra.litestream.lease import Lease
+from infra.litestream.lease_owner import LeaseOwner
 from infra.litestream.report_writer import ReportWriter, without_query
 from shared.core.errors import ConfigInvalid
 from shared.replica import replica_report

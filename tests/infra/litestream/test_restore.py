@@ -7,13 +7,15 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
 import pytest
 
 from infra.litestream import local_state
-from infra.litestream.lease import Lease, LeaseHeld, LeaseOwner, owner_of
+from infra.litestream.lease import Lease, LeaseHeld
+from infra.litestream.lease_owner import owner_of
 from infra.litestream.prepare import Ready, Step, check_file, decide, prepare_replication
 from infra.litestream.restored_files import FileRefused, HistoryFacts, ReplicaRefused, read_facts
 from shared.core.errors import DatabaseRefused
@@ -487,9 +489,29 @@ def test_the_restore_program_waits_restores_copies_and_reports_errors(one: Machi
     assert code == 73, "the new one holds it"
 
 
-def test_an_owner_stays_the_same_over_restarts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_given_back", [True, False])
+def test_after_a_reboot_a_file_goes_on_in_its_prefix_only_if_the_lease_was_given_back(
+    is_given_back: bool, tmp_path: Path, url: str
+) -> None:
+    """A lease that was not given back may be that of a clone of this disk, which may still write there."""
+    machine = Machine(tmp_path / "one", url)
+    machine.work(machine.start(), 3)
+    local_state.mark_good_end(machine.database)
+    if is_given_back:
+        machine.crash()
+    before = machine.lease.record
+    lease = machine.new_lease()
+    lease.owner = replace(lease.owner, place="after the reboot")
+    os.utime(tmp_path / "replica" / lease_record.NAME, (0, 0))
+
+    ready = asyncio.run(prepare_replication(machine.database, url, lease, ENVIRONMENT, limit_s=30))
+
+    assert ready.step is (Step.CONTINUE if is_given_back else Step.AGAIN)
+    assert (lease.record.current == before.current) is is_given_back
+    assert lease.record.current.epoch == before.current.epoch
+
+
+def test_an_owner_file_that_cannot_be_read_is_replaced(tmp_path: Path) -> None:
     first = owner_of(tmp_path / "owner", tmp_path / "x.db")
-    assert owner_of(tmp_path / "owner", tmp_path / "x.db") == first
-    assert isinstance(first, LeaseOwner)
     (tmp_path / "owner").write_text("{}")
     assert owner_of(tmp_path / "owner", tmp_path / "x.db").id != first.id

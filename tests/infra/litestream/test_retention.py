@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.litestream.lease import Lease, LeaseOwner
+from infra.litestream.lease import Lease
+from infra.litestream.lease_owner import LeaseOwner
 from infra.litestream.replica_settings import DAY_MS, RETENTION_MS, retention_ms_from
 from infra.litestream.restored_files import read_facts
 from infra.litestream.retention import oldest_removable, remove_files

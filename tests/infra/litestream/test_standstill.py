@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from infra.litestream import local_state
-from infra.litestream.lease import Lease, lease_on, owner_of
+from infra.litestream.lease import Lease, lease_on
+from infra.litestream.lease_owner import owner_of
 from infra.litestream.prepare import prepare_replication
 from infra.litestream.replicate import CONFIG_FILE
 from infra.litestream.standstill import LookPace, StandstillWatch, Upload, newest_file

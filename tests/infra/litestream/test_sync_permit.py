@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.litestream.lease import Lease, LeaseLost, LeaseOwner
+from infra.litestream.lease import Lease, LeaseLost
+from infra.litestream.lease_owner import LeaseOwner
 from infra.litestream.restored_files import read_facts
 from infra.litestream.supervisor import LitestreamSupervisor
 from shared.core.errors import NotReplicated

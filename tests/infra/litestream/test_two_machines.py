@@ -104,6 +104,13 @@ def machines(tmp_path: Path, url: str) -> Iterator[tuple[Machine, Machine]]:
             machine.supervisor.close()
 
 
+def clone_disk(folder: Path, clone: Path) -> None:
+    """Copy a machine's folder as a snapshot of its disk does: the owner file there says its own inode."""
+    shutil.copytree(folder, clone, dirs_exist_ok=True)
+    owner = clone / "postroom.db-owner"
+    owner.write_text(json.dumps({**json.loads(owner.read_text()), "inode": owner.stat().st_ino}))
+
+
 def marks(url: str, store: ObjectStore, cache: Path) -> tuple[str, int]:
     """The epoch and the newest event, as a reader finds them."""
     pin, path = replicas.pinned(url, cache_dir=cache)
@@ -201,6 +208,37 @@ def test_after_a_kill_of_everything_the_same_machine_starts_at_once(
     there = began(open_store(url, ENVIRONMENT))
     assert there.current.path != prefix.path, "a full copy, because the files sent last may lack something"
     assert (there.current.epoch, there.old_prefixes) == (prefix.epoch, (prefix,)), "of the same history"
+
+
+def test_of_two_clones_of_one_disk_only_one_holds_the_lease(
+    machines: tuple[Machine, Machine], url: str, tmp_path: Path
+) -> None:
+    one, clone = machines
+    store = open_store(url, ENVIRONMENT)
+    one.restore()
+    one.replicate()
+    one.write(3)
+    first = began(store).current
+    assert one.supervisor.stop(signal.SIGTERM)[0] == 0
+    clone_disk(one.database.parent, clone.database.parent)
+    assert one.restore()[1]["step"] == "continue"
+    one.replicate()
+    until("the lease", lambda: not lease_record.read(store).is_released)
+
+    code, said = clone.restore()
+    assert code == 73
+    assert "It has this machine's owner id: it is a clone of this disk" in said["reason"]
+
+    os.kill(one.supervisor.pid, signal.SIGSTOP)  # Litestream goes on below it, under its prefix
+    code, said = clone.restore("--wait", "60s")
+    assert (code, said["step"]) == (0, "begin")
+    clone.replicate()
+    second = began(store).current
+    assert second.writer == first.writer
+    assert second.path != first.path, "the one that is frozen may still write to its own"
+    os.kill(one.supervisor.pid, signal.SIGCONT)
+    one.supervisor.wait_for("replicate.fenced")
+    assert one.supervisor.end() == 73
 
 
 def test_a_second_supervisor_on_one_machine_is_refused(machines: tuple[Machine, Machine], url: str) -> None:

@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from infra.litestream.lease import Lease, LeaseOwner
+from infra.litestream.lease import Lease
+from infra.litestream.lease_owner import LeaseOwner
 from infra.litestream.restored_files import read_facts
 from infra.litestream.standby.bucket_position import newest_position
 from infra.litestream.standby.follower import Follower

@@ -2,19 +2,22 @@
 
 import asyncio
 import configparser
+import os
+import sys
 from dataclasses import replace
 
 import pytest
 
+from infra.litestream.lease_owner import owner_of
 from infra.litestream.restore import exit_code
-from infra.litestream.restored_files import FileRefused
+from infra.litestream.restored_files import FileRefused, read_facts
 from infra.litestream.standby import program
 from shared.core.errors import ConfigInvalid
 from shared.replica import lease_record
 from shared.replica.lease_record import NO_RECORD, ReplicaPrefix
 from shared.replica.object_store import open_store
 from shared.roster.new_database import prepare_database
-from tests.infra.processes import ROOT
+from tests.infra.processes import ROOT, Process
 
 THERE = ReplicaPrefix("epoch_1", "epoch_1", "owner_them", 1)
 
@@ -68,6 +71,36 @@ def test_a_wrong_setting_ends_the_start_before_anything_is_touched(host, monkeyp
 
     assert exit_code(refused.value) == 78
     assert not host.parent.exists()
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("is_alive", [False, True], ids=["a reboot", "a clone of the disk"])
+def test_a_file_is_set_aside_for_its_own_lease_only_when_the_holder_renews_it(host, is_alive):
+    prepare_database(host)
+    us = owner_of(host.with_name("p.db-owner"), host)
+    facts = read_facts(host)
+    held = replace(
+        NO_RECORD, owner=us.id, token="before.1", host="host-1", ttl_ms=5000, newest_event_id=facts.newest_event_id,
+        current=ReplicaPrefix("epoch_1", facts.epoch, us.id, 1),
+    )  # fmt: skip
+    store = open_store(os.environ["POSTROOM_REPLICA_URL"], {})
+    there = store.get(lease_record.NAME)
+    tag = store.put(lease_record.NAME, held.dump(), replacing=there.tag)
+    started = Process(sys.executable, "-m", "infra.standby", "--set-aside", environment=dict(os.environ))
+    try:
+        started.wait_for("standby.own_lease")
+        if is_alive:
+            store.put(lease_record.NAME, replace(held, renewed_at=1).dump(), replacing=tag)
+            started.wait_for("standby.set_aside")
+        else:
+            started.wait_for("replicate.begun")
+        assert host.with_name("p.db.left-1").exists() is is_alive
+        if not is_alive:
+            there = lease_record.read(store)
+            assert (there.owner, there.current.epoch) == (us.id, facts.epoch)
+            assert there.current.path != "epoch_1"
+    finally:
+        started.close()
 
 
 @pytest.mark.parametrize("name", ["postroom-host", "postroom-function@", "postroom-ticker"])
