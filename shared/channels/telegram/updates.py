@@ -6,7 +6,6 @@ Source: https://core.telegram.org/bots/api (10.3): #update, #message, #callbackq
 """
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -62,6 +61,9 @@ _SERVICE = (
 )  # fmt: skip
 
 
+_ANY_SERVICE = frozenset(_SERVICE)
+
+
 class UpdateParser:
     """Parses the updates of one bot, given by its id and its @name."""
 
@@ -97,38 +99,42 @@ class UpdateParser:
 
     def _message(self, key: str, kind: Kind, raw: Any) -> Event:
         message = message_of(raw)
-        event = replace(
-            _in_chat(key, kind, message.chat, message.author),
-            sender=message.author_name,
-            thread_id=message.thread_id,
-            sent_at_ms=_ms(message.edit_date if kind == "edit" else message.date),
-            first_sent_at_ms=_ms(message.date) if kind == "edit" else None,
-        )
+        is_edit = kind == "edit"
+        # Facts and not an event: a copy of an event, with its many fields, costs as much as the rest of the parsing.
+        facts = {
+            **_in_chat(message.chat, message.author),
+            "sender": message.author_name,
+            "thread_id": message.thread_id,
+            "sent_at_ms": _ms(message.edit_date if is_edit else message.date),
+            "first_sent_at_ms": _ms(message.date) if is_edit else None,
+        }
         old, new = message.migrate_from_chat_id, message.migrate_to_chat_id
         if old is not None or new is not None:
             ids = {"old_platform_id": str(old or message.chat.id), "new_platform_id": str(new or message.chat.id)}
-            return replace(event, kind="migrate", context=ids)
+            return Event("migrate", key, **facts, context=ids)
         if "managed_bot_created" in raw and message.sender is not None:
             made = msgspec.convert(raw["managed_bot_created"], ManagedBotCreated)
-            return replace(event, kind="account", context=_account(message.sender, made.bot))
+            return Event("account", key, **facts, context=_account(message.sender, made.bot))
         reason = self._reason_to_ignore(message, raw)
         if reason:
-            return replace(event, kind="ignore", reason=reason)
+            return Event("ignore", key, **facts, reason=reason)
         text = message.text or message.caption
         mention = self._leading_mention(message, text)
         command, args = self._command(message, text, mention)
         reply_to = self._reply_to(message, raw)
         is_called = command is not None or _is_answer_to_bot(reply_to) or self._mentions_bot(message, text, raw)
-        return replace(
-            event,
+        facts["is_mention"] = facts["is_mention"] or is_called
+        return Event(
+            kind,
+            key,
+            **facts,
             platform_message_id=str(message.message_id),
             text=sanitize.text(text or words(raw)),
             attachments=tuple(attachments(raw)),
-            is_mention=event.is_mention or is_called,
             mention=sanitize.text(mention),
             reply_to=reply_to,
             forwarded=self._forwarded(message),
-            edited=kind == "edit",
+            edited=is_edit,
             command=command,
             command_args=args,
             context=_context(message),
@@ -136,9 +142,8 @@ class UpdateParser:
         )
 
     def _reason_to_ignore(self, message: TelegramMessage, raw: dict[str, Any]) -> str | None:
-        service = next((name for name in _SERVICE if name in raw), None)  # an empty object counts too
-        if service:
-            return f"service:{service}"
+        if not _ANY_SERVICE.isdisjoint(raw):  # an empty object counts too
+            return f"service:{next(name for name in _SERVICE if name in raw)}"
         if message.via_bot and message.via_bot.id == self._bot_id:
             return "via_self"
         is_bot = message.sender is not None and message.sender.is_bot and message.sender_chat is None
@@ -233,17 +238,16 @@ def _envelope(body: bytes) -> tuple[int, dict[str, Any]]:
     return update_id, update
 
 
-def _in_chat(key: str, kind: Kind, chat: TelegramChat, author: TelegramUser | TelegramChat) -> Event:
-    return Event(
-        kind,
-        key,
-        platform_id=str(chat.id),
-        sender=author.name,
-        sender_id=str(author.id),
-        is_mention=chat.type == "private" or chat.is_direct_messages,
-        is_group=chat.type != "private",
-        chat_name=sanitize.name(chat.title),
-    )
+def _in_chat(chat: TelegramChat, author: TelegramUser | TelegramChat) -> dict[str, Any]:
+    """What an event tells of its chat and its author."""
+    return {
+        "platform_id": str(chat.id),
+        "sender": author.name,
+        "sender_id": str(author.id),
+        "is_mention": chat.type == "private" or chat.is_direct_messages,
+        "is_group": chat.type != "private",
+        "chat_name": sanitize.name(chat.title) if chat.title else "",
+    }
 
 
 def _callback(key: str, raw: Any) -> Event:
@@ -253,12 +257,13 @@ def _callback(key: str, raw: Any) -> Event:
         context = {"callback_id": callback.id}
         sender = str(callback.sender.id)
         return Event("ignore", key, sender_id=sender, context=context, reason="callback_without_chat")
-    return replace(
-        _in_chat(key, "callback", message.chat, callback.sender),
+    return Event(
+        "callback",
+        key,
+        **{**_in_chat(message.chat, callback.sender), "is_mention": True},
         thread_id=message.thread_id,
         platform_message_id=str(message.message_id),
         text=sanitize.text(callback.data),
-        is_mention=True,
         context={"callback_id": callback.id, "message_id": str(message.message_id)},
     )
 
@@ -271,9 +276,8 @@ def _reaction(key: str, raw: Any) -> Event:
         "removed": [emoji for emoji in old if emoji not in new],
     }
     author = reaction.user or reaction.actor_chat or reaction.chat
-    event = _in_chat(key, "reaction", reaction.chat, author)
-    sent_at_ms = _ms(reaction.date)
-    return replace(event, platform_message_id=str(reaction.message_id), context=changes, sent_at_ms=sent_at_ms)
+    facts = {**_in_chat(reaction.chat, author), "sent_at_ms": _ms(reaction.date)}
+    return Event("reaction", key, **facts, platform_message_id=str(reaction.message_id), context=changes)
 
 
 def _emoji(reaction: dict[str, Any]) -> str:
@@ -288,15 +292,15 @@ def _emoji(reaction: dict[str, Any]) -> str:
 def _membership(key: str, raw: Any) -> Event:
     membership = msgspec.convert(raw, ChatMemberUpdated)
     change = {"status": membership.new_chat_member.status, "old_status": membership.old_chat_member.status}
-    event = _in_chat(key, "membership", membership.chat, membership.sender)
-    return replace(event, context=change, sent_at_ms=_ms(membership.date))
+    facts = {**_in_chat(membership.chat, membership.sender), "sent_at_ms": _ms(membership.date)}
+    return Event("membership", key, **facts, context=change)
 
 
 def _stopped(key: str, raw: Any) -> Event:
     stopped = msgspec.convert(raw, StoppedMessageGeneration)
     thread = None if stopped.message_thread_id is None else str(stopped.message_thread_id)
-    event = _in_chat(key, "stop", stopped.chat, stopped.chat)
-    return replace(event, thread_id=thread, context={"draft_id": str(stopped.draft_id)})
+    facts = {**_in_chat(stopped.chat, stopped.chat), "thread_id": thread}
+    return Event("stop", key, **facts, context={"draft_id": str(stopped.draft_id)})
 
 
 def _managed_bot(key: str, raw: Any) -> Event:
@@ -327,6 +331,8 @@ def _units(text: str, offset: int, length: int) -> str:
 
 
 def _context(message: TelegramMessage) -> dict[str, Any]:
+    if message.forward_origin is None and message.ephemeral_message_id is None:
+        return {}
     facts = {
         "forwarded_from": message.forward_origin.name if message.forward_origin else None,
         "ephemeral_message_id": _text(message.ephemeral_message_id),
