@@ -26,6 +26,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote
 
 from emulator.storage.placeholder_modules import placeholders
+from emulator.storage.plain_put import PlainPut, plain_put
 from shared.core import http_head
 
 _MAX_NAME = 200  # file systems take 255 bytes; a temporary suffix must fit too
@@ -35,6 +36,8 @@ _NOT_FOR_S3 = (  # imports of moto that an S3 server never calls: 20 MB of 75
     *("boto3", "unittest", "unittest.mock"),  # mocks for programs
     *("cryptography", "cryptography.hazmat", "cryptography.hazmat.backends", "moto.iam.aws_managed_policies"),
 )
+
+_Answer = tuple[str, list[tuple[str, str]], list[bytes]]  # status, headers, body
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,17 +170,8 @@ class WriteThrough:
             return self._application(environ, start_response)
         bucket, _, key = environ.get("PATH_INFO", "/").lstrip("/").encode("latin-1").decode().partition("/")
         query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
-        answer: list[Any] = []
-
-        def remember(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], Any]:
-            answer[:] = [status, headers]
-            return lambda data: None
-
-        # moto checks the condition and then writes. Without a lock, a second request's condition could hold in between.
-        is_conditional = "HTTP_IF_MATCH" in environ or "HTTP_IF_NONE_MATCH" in environ
-        with self._conditional if is_conditional else contextlib.nullcontext():
-            body = list(self._application(environ, remember))
-        status, headers = answer
+        plain = plain_put(environ) if key and self._is_plain(bucket) else None
+        status, headers, body = self._through_moto(environ) if plain is None else self._put(bucket, key, plain)
         if bucket and status.startswith("2"):
             try:
                 with self._lock:
@@ -192,6 +186,33 @@ class WriteThrough:
                 ]
         start_response(status, headers)
         return body
+
+    def _through_moto(self, environ: dict[str, Any]) -> _Answer:
+        answer: list[Any] = []
+
+        def remember(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], Any]:
+            answer[:] = [status, headers]
+            return lambda data: None
+
+        # moto checks the condition and then writes. Without a lock, a second request's condition could hold in between.
+        is_conditional = "HTTP_IF_MATCH" in environ or "HTTP_IF_NONE_MATCH" in environ
+        with self._conditional if is_conditional else contextlib.nullcontext():
+            body = list(self._application(environ, remember))
+        return answer[0], answer[1], body
+
+    def _is_plain(self, bucket: str) -> bool:
+        """Whether the bucket is one of moto's without versions, locks, encryption or listeners."""
+        found = self._backend.buckets.get(bucket)
+        return found is not None and not (
+            found.is_versioned or found.object_lock_enabled or found.encryption or found.notification_configuration
+        )
+
+    def _put(self, bucket: str, key: str, plain: PlainPut) -> _Answer:
+        """Put the object into moto's memory, as moto does at the end of its own way."""
+        stored = self._backend.put_object(bucket, key, plain.body, disable_notification=True)
+        stored.set_metadata(plain.metadata)
+        stored.set_acl(self._backend.buckets[bucket].acl)
+        return "200 OK", [("ETag", stored.etag), ("Content-Length", "0")], []
 
     def finish(self) -> None:
         """Wait until a write that has begun is complete."""
