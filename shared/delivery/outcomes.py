@@ -18,4 +18,5 @@ async def write_durably(service: WorkerService, work: Callable[[apsw.Connection]
 
     A send can't be undone, and only we know of it. Giving up means that it is sent twice, or counts as not sent.
     """
-    return await retries.write(service.writer, work, pauses_s=_PAUSES_S, event="deliver.not_written")
+    is_alone = service.worker.running <= 1
+    return await retries.write(service.writer, work, alone=is_alone, pauses_s=_PAUSES_S, event="deliver.not_written")

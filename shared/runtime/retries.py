@@ -15,11 +15,18 @@ T = TypeVar("T")
 
 
 async def write(
-    writer: Writer, work: Callable[[apsw.Connection], T], *, pauses_s: Iterable[float], event: str, **facts: Any
+    writer: Writer,
+    work: Callable[[apsw.Connection], T],
+    *,
+    alone: bool,
+    pauses_s: Iterable[float],
+    event: str,
+    **facts: Any,
 ) -> T:
     """Run *work* durably; after each database error wait for the next of *pauses_s* and run it again.
 
     Args:
+        alone: as for ``Writer.run``.
         event: the log event of each failed attempt, with *facts*.
 
     Raises:
@@ -27,7 +34,7 @@ async def write(
     """
     for pause_s in pauses_s:
         try:
-            return await writer.run(work)
+            return await writer.run(work, alone=alone)
         except apsw.Error:
             log.exception(event, again_in_s=pause_s, **facts)
             await asyncio.sleep(pause_s)

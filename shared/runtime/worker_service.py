@@ -58,8 +58,11 @@ class WorkerService(FunctionService, ABC):
 
         A cancelled step makes no claim: no job would run it, and it would be held until its lease runs out.
         """
+        is_idle = self.worker.running == 0
         try:
-            return await self.writer.run(lambda conn: work(conn) if self._may_claim else [], durable=durable)
+            return await self.writer.run(
+                lambda conn: work(conn) if self._may_claim else [], durable=durable, alone=is_idle
+            )
         except asyncio.CancelledError:
             self._may_claim = False
             raise

@@ -122,7 +122,8 @@ class Settlement:
             else:
                 turns.fail(conn, claim, outcome, RetryPolicy.of(self._service.settings), now_ms=now_ms)
 
-        await retries.write(writer, work, pauses_s=pauses_s, event="turn.not_settled", turn=claim.token)
+        is_alone = self._service.worker.running <= 1
+        await retries.write(writer, work, alone=is_alone, pauses_s=pauses_s, event="turn.not_settled", turn=claim.token)
         self._service.kick("deliver", "api")
         if isinstance(outcome, AgentAnswer) and any(reply.tags for reply in outcome.said):
             self._service.kick("dispatch")

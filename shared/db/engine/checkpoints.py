@@ -72,14 +72,16 @@ class WalBound:
     Litestream from that. Where a wait was in vain, there is no other before Litestream moves a page.
     """
 
-    __slots__ = ("_at", "_stuck")
+    __slots__ = ("_at", "_stuck", "is_long")
 
     def __init__(self) -> None:
+        self.is_long = False  # at the last commit; the next one may wait then
         self._at = _LONG_PAGES
         self._stuck: int | None = None  # the pages in the database when a wait for Litestream was in vain
 
     def __call__(self, conn: apsw.Connection, database: str, pages: int) -> int:
-        if pages < _LONG_PAGES:
+        self.is_long = pages >= _LONG_PAGES
+        if not self.is_long:
             self._at, self._stuck = _LONG_PAGES, None
         elif pages >= self._at:
             self._at = pages + _STEP_PAGES

@@ -108,26 +108,40 @@ def insert_into(table: str, columns: Sequence[str]) -> str:
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
 
 
+class WouldWait(Exception):
+    """Another writer is at work; nothing has begun."""
+
+
 class transaction:
     """One write transaction, all or nothing, entered through the write gate. Keep it short, with nothing remote inside.
 
     It is IMMEDIATE, because a read that turns into a write fails at once when another process wrote in between. It
     can't stand inside another one: the gate would wait for itself.
+
+    Args:
+        waits: for other writers. Otherwise the block raises ``WouldWait`` before it begins, if there is one.
     """
 
-    __slots__ = ("_conn", "_gate", "_run")
+    __slots__ = ("_conn", "_gate", "_run", "_waits")
 
-    def __init__(self, conn: apsw.Connection) -> None:
+    def __init__(self, conn: apsw.Connection, *, waits: bool = True) -> None:
         if conn.in_transaction:
             raise RuntimeError("a transaction inside a transaction: the caller has one open already")
         self._conn = conn
         self._gate = _gate(conn)
         self._run = conn.cursor().execute  # conn.execute makes a cursor each time
+        self._waits = waits
 
     def __enter__(self) -> None:
-        self._gate.enter()
+        if self._waits:
+            self._gate.enter()
+        elif not self._gate.enter_now():
+            raise WouldWait
         try:
-            self._run("BEGIN IMMEDIATE")
+            if self._waits:
+                self._run("BEGIN IMMEDIATE")
+            else:
+                self._begin_now()
         except BaseException:
             try:
                 self._roll_back()  # a signal may have come after BEGIN
@@ -147,6 +161,15 @@ class transaction:
                 self._roll_back()
         finally:
             self._gate.leave()
+
+    def _begin_now(self) -> None:
+        self._conn.set_busy_handler(None)
+        try:
+            self._run("BEGIN IMMEDIATE")
+        except apsw.BusyError:  # Litestream, which does not take the gate
+            raise WouldWait from None
+        finally:
+            self._conn.set_busy_handler(_BusyHandler())
 
     def _roll_back(self) -> None:
         if self._conn.in_transaction:  # a full disk or an I/O error may have ended it already

@@ -1,8 +1,11 @@
-"""Group commit: one writing thread a process. Concurrent work shares one commit, and the event loop never waits.
+"""Group commit: one writing thread a process. Concurrent work shares one commit, and the event loop waits for nobody.
 
 While one commit is on its way to the disk, new work piles up and goes into the next one. Work that is asked for in one
 turn of the event loop goes together, because the thread is woken at the end of the turn. There is no timer, so work
 that is alone does not wait. Each piece of work runs in a savepoint: one that fails leaves its neighbours alone.
+
+A process with a single job gains nothing from the thread: waking it, and then the event loop again, takes as long as
+the transaction. Such a caller says that it is alone. Its work is done in the event loop, if no other writer is there.
 """
 
 import asyncio
@@ -15,7 +18,8 @@ from typing import Any, Generic, TypeVar
 
 import apsw
 
-from shared.db.engine.connection import open_connection, rows, transaction
+from shared.db.engine.checkpoints import WalBound
+from shared.db.engine.connection import WouldWait, open_connection, rows, transaction
 
 T = TypeVar("T")
 
@@ -44,18 +48,28 @@ class Writer:
         self._waiting: list[_Job[Any]] = []
         self._lock = threading.Condition()
         self._closing = False
+        self._is_busy = False  # the thread, or a caller that is alone, uses the connection
+        self._conn: apsw.Connection | None = None  # opened by the thread
+        self._log = WalBound()
         self._synchronous = ""
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
-    async def run(self, work: Callable[[apsw.Connection], T], *, durable: bool = True) -> T:
+    async def run(self, work: Callable[[apsw.Connection], T], *, durable: bool = True, alone: bool = False) -> T:
         """Do *work* in a transaction and return what it returned, once it is committed.
+
+        Args:
+            alone: nothing else needs this event loop meanwhile, so it may wait for the disk. It does not wait for
+                other writers: the thread does that.
 
         Raises:
             The error of *work*, and then nothing of it is kept; or the error of its group's commit.
         """
         loop = asyncio.get_running_loop()
         job: _Job[T] = _Job(work, durable, loop, loop.create_future())
+        if alone and self._do_now(job):
+            _resolve([job])
+            return await job.future
         with self._lock:
             if self._closing:
                 raise RuntimeError("the writer is closed")
@@ -64,6 +78,23 @@ class Writer:
         if is_first_of_turn:
             loop.call_soon(self._wake)
         return await job.future
+
+    def _do_now(self, job: _Job[Any]) -> bool:
+        """Do *job* in the thread of the caller, unless that has to wait for other work; whether it is done."""
+        with self._lock:
+            if self._waiting or self._is_busy or self._closing or self._conn is None or self._log.is_long:
+                return False
+            self._is_busy = True
+        try:
+            self._commit(self._conn, [job], waits=False)
+        except WouldWait:
+            return False
+        except Exception as error:  # noqa: BLE001 - the caller gets it; nothing was kept
+            job.error = error
+            self._drop_broken_connection()
+        finally:
+            self._rest()
+        return True
 
     def _wake(self) -> None:
         with self._lock:
@@ -77,37 +108,52 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        conn: apsw.Connection | None = None
         while group := self._next_group():
-            try:
-                conn = conn or open_connection(self._path)
-                self._commit(conn, group)
-            except Exception as error:  # noqa: BLE001 - each caller gets it; nothing of the group was kept
-                for job in group:
-                    job.error = job.error or error
-                if (
-                    conn is not None and conn.in_transaction
-                ):  # even its rollback failed: later work needs another connection
-                    with contextlib.suppress(apsw.Error):
-                        conn.close()
-                    conn, self._synchronous = None, ""
+            self._do(group)
+            self._rest()
             _report(group)
-        if conn is not None:
-            conn.close()
+        if self._conn is not None:
+            self._conn.close()
+
+    def _do(self, group: list[_Job[Any]]) -> None:
+        try:
+            if self._conn is None:
+                self._conn = open_connection(self._path)
+                self._conn.set_wal_hook(self._log)
+            self._commit(self._conn, group)
+        except Exception as error:  # noqa: BLE001 - each caller gets it; nothing of the group was kept
+            for job in group:
+                job.error = job.error or error
+            self._drop_broken_connection()
+
+    def _drop_broken_connection(self) -> None:
+        """Where even the rollback failed, later work needs another connection."""
+        if self._conn is not None and self._conn.in_transaction:
+            with contextlib.suppress(apsw.Error):
+                self._conn.close()
+            self._conn, self._synchronous = None, ""
 
     def _next_group(self) -> list[_Job[Any]]:
         with self._lock:
-            while not self._waiting and not self._closing:
+            while self._is_busy or not (self._waiting or self._closing):
                 self._lock.wait()
             group, self._waiting = self._waiting[:_GROUP_LIMIT], self._waiting[_GROUP_LIMIT:]
+            self._is_busy = bool(group)
             return group
 
-    def _commit(self, conn: apsw.Connection, group: list[_Job[Any]]) -> None:
+    def _rest(self) -> None:
+        """Let the thread do what has come meanwhile."""
+        with self._lock:
+            self._is_busy = False
+            if self._waiting or self._closing:
+                self._lock.notify()
+
+    def _commit(self, conn: apsw.Connection, group: list[_Job[Any]], *, waits: bool = True) -> None:
         synchronous = "FULL" if any(job.durable for job in group) else "NORMAL"
         if synchronous != self._synchronous:
             rows(conn, f"PRAGMA synchronous = {synchronous}")
             self._synchronous = synchronous
-        with transaction(conn):
+        with transaction(conn, waits=waits):
             if len(group) == 1:
                 group[0].result = group[0].work(conn)
             else:

@@ -54,6 +54,19 @@ class WriteGate:
             self.leave()
             raise
 
+    def enter_now(self) -> bool:
+        """Enter if that waits for nobody, no other writer and no end of Litestream; whether it did."""
+        if not self._thread.acquire(blocking=False):
+            return False
+        is_inside = False
+        try:
+            if _try_enter(self._fd):
+                is_inside = os.pread(self._fd, 1, _COMMITS) != _YES
+        finally:
+            if not is_inside:
+                self.leave()
+        return is_inside
+
     def leave(self) -> None:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_UN)

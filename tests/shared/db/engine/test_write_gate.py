@@ -12,7 +12,7 @@ import pytest
 
 from shared.core.errors import InUse
 from shared.db.engine import checkpoints, meta, write_gate
-from shared.db.engine.connection import open_connection, rows, scalar, transaction
+from shared.db.engine.connection import WouldWait, open_connection, rows, scalar, transaction
 
 ROOT = Path(__file__).parents[4]
 IN_A_COMMIT = """
@@ -111,6 +111,18 @@ def test_without_litestream_no_writer_waits_and_no_mark_stays(db, conn, victim):
     put(conn, "after")
     assert not write_gate.is_torn(db)
     assert not write_gate.check_torn(db)
+
+
+def test_a_writer_that_may_not_wait_does_not_enter_behind_a_death_in_a_commit(db, conn, victim):
+    with pytest.raises(WouldWait), transaction(conn, waits=False):
+        pytest.fail("the victim is inside")
+    victim.die()
+    with pytest.raises(WouldWait), transaction(conn, waits=False):
+        pytest.fail("Litestream may send too little")
+    put(conn, "after")  # which waits for the end of Litestream
+    with transaction(conn, waits=False):
+        meta.put(conn, "next", "x")
+    assert not write_gate.is_torn(db)
 
 
 def test_the_supervisor_finds_a_mark_before_any_writer_comes(db, conn, victim):
