@@ -14,30 +14,53 @@ from emulator.base.console import Console
 from emulator.base.errors import NotReady
 from emulator.system.components import Components
 
-HELD_LIMIT_S = 900.0  # a drill that was given up must not leave everything dead
+HELD_LIMIT_S = 60.0  # a drill that was given up must not leave everything dead; a longer restore goes on beside it
+KILL_LIMIT_S = 10.0
 _REVIVED_LIMIT_S = 60.0
 
 
 class WriterDeath:
-    """Kills and revives the writer of one emulator."""
+    """Kills and revives the writer of one emulator.
 
-    def __init__(self, components: Components, console: Console) -> None:
+    Args:
+        kill_limit_s: for the end of every process; what did not end by then is brought back.
+        held_limit_s: how long a drill may hold the writer dead.
+    """
+
+    def __init__(
+        self,
+        components: Components,
+        console: Console,
+        *,
+        kill_limit_s: float = KILL_LIMIT_S,
+        held_limit_s: float = HELD_LIMIT_S,
+    ) -> None:
         self._components = components
         self._console = console
+        self._kill_limit_s = kill_limit_s
+        self._held_limit_s = held_limit_s
         self._given_up: asyncio.TimerHandle | None = None
 
     async def kill(self) -> dict[str, Any]:
         """Kill Litestream and the functions; the process ids of both.
 
         Raises:
-            NotReady: they are dead already.
+            NotReady: they are dead already, or did not end in time; then they are brought back.
         """
         if self._given_up is not None:
             raise NotReady("another drill holds the writer dead: wait for its end")
-        self._given_up = asyncio.get_running_loop().call_later(HELD_LIMIT_S, self._revive)
+        self._given_up = asyncio.get_running_loop().call_later(self._held_limit_s, self._revive)
         self._console.event("drill", "kills every function and Litestream", level="warning")
         litestream = self._components.litestream.kill()  # first, so that it sends nothing of their last moment
-        functions = await self._components.functions.kill()
+        try:
+            async with asyncio.timeout(self._kill_limit_s):
+                functions = await self._components.functions.kill()
+        except TimeoutError:
+            self._revive()
+            raise NotReady(
+                f"the functions did not end within {self._kill_limit_s:.0f} s, and everything is brought back. Is the "
+                f"disk stuck? Try again when `emulator status` is well"
+            ) from None
         return {"litestream": litestream, "functions": functions}
 
     async def revive(self) -> dict[str, Any]:

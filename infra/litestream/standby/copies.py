@@ -56,6 +56,7 @@ class WarmCopies:
         self.kept: Follower | None = None
         self.coming: Follower | None = None
         self.problem: str | None = None  # why nothing is known of the bucket, or why there is no copy
+        self.stuck: str | None = None  # the last words of a follower that could not restore
         self._url = url
         self._store = store
         self._folder = folder
@@ -147,9 +148,12 @@ class WarmCopies:
 
     async def _ask_bucket(self) -> None:
         """Learn which prefix has the newest state, and how far the bucket is."""
-        record = self.record
+        record, before = self.record, self._wanted
         try:
             self._wanted = await in_daemon_thread(lambda: lease_record.newest_prefix(self._store, record))
+            if before is not None and self._wanted is not None and self._wanted.path != before.path:
+                self._begin_at_s, self._backoff_s = 0.0, _FIRST_BACKOFF_S  # what was wrong was with the old one
+                self.stuck = None
             for follower in (self.kept, self.coming):
                 if follower is not None:
                     await self._look(follower)
@@ -174,11 +178,12 @@ class WarmCopies:
                 self._begin_at_s = now_s + self._backoff_s
                 self._backoff_s = min(self._backoff_s * 2, _LAST_BACKOFF_S)
                 self._report("standby.not_following", replica=self.coming.url, reason=self.coming.last_line)
+                self.stuck = self.coming.last_line if self.coming.pid is None else self.stuck
                 await self.coming.discard()
                 self.coming = None
             case CopyStep.SWAP if self.coming is not None:
                 before, self.kept, self.coming = self.kept, self.coming, None
-                self._backoff_s = _FIRST_BACKOFF_S
+                self._backoff_s, self.stuck = _FIRST_BACKOFF_S, None
                 self._report("standby.following", replica=self.kept.url, txid=self.kept.txid)
                 if before is not None:
                     await before.discard()

@@ -103,6 +103,7 @@ class PairedHost:
             holder=describe(self._watch.record) if self._watch.record else None,
             lease_seen_s=self._watch.since_s if self._watch.looks else None,
             problem=self.copies.problem,
+            stuck=self.copies.stuck,
         )
 
     async def take_over(self, ended: "asyncio.Future[None]") -> Ready | None:

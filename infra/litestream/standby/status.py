@@ -29,6 +29,7 @@ class StandbyFacts:
         following: the URL of the prefix that the warm copy is of, if there is one.
         is_usable: the warm copy is of the newest prefix, and its follower runs.
         problem: why the bucket does not answer, if it does not.
+        stuck: why no copy comes on, if none does: a hole in the prefix, say.
         holder: the host with the lease, in words.
     """
 
@@ -42,6 +43,7 @@ class StandbyFacts:
     holder: str | None = None
     lease_seen_s: float | None = None
     problem: str | None = None
+    stuck: str | None = None
 
 
 def trouble(facts: StandbyFacts) -> str | None:
@@ -50,6 +52,8 @@ def trouble(facts: StandbyFacts) -> str | None:
         return None
     if facts.problem is not None:
         return f"the bucket does not answer: {facts.problem}"
+    if facts.stuck is not None and facts.following is not None:
+        return f"the warm copy does not come on, and another one can't be restored: {facts.stuck}"
     if facts.following is None:
         return "there is no warm copy yet: a takeover now would restore first"
     if not facts.is_usable:

@@ -280,6 +280,22 @@ def test_the_command_shows_the_holder_and_where_the_state_is(tmp_path: Path) -> 
     assert '"holder": "host-one' in shown.stdout
 
 
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({}, "POSTROOM_REPLICA_URL is not set: set it to"),
+        ({"POSTROOM_REPLICA_URL": ""}, "POSTROOM_REPLICA_URL is not set: set it to"),
+        ({"POSTROOM_REPLICA_URL": "bucket/postroom"}, "POSTROOM_REPLICA_URL"),
+    ],
+)
+def test_the_command_names_the_setting_that_is_missing_or_wrong(environment: dict[str, str], said: str) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "infra.lease"],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (shown.returncode, said in shown.stderr) == (78, True), shown.stderr
+
+
 def test_a_new_prefix_of_the_same_epoch_keeps_the_newest_event_id(store: Aged) -> None:
     one = lease(store, "one")
     take(one)

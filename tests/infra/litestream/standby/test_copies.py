@@ -200,3 +200,42 @@ def test_without_a_copy_of_the_prefix_that_counts_nothing_is_handed_over(run, fi
     run(go)
 
     assert not (tmp_path / "taken.db").exists()
+
+
+@pytest.mark.long
+def test_a_follower_at_a_hole_in_the_bucket_is_noticed_and_the_next_prefix_is_restored_anew(run, first, url, tmp_path):
+    """An object that is gone from the middle: neither a follower nor a restore comes past it."""
+    level_0 = tmp_path / "replica" / "epoch_1" / "ltx" / "0"
+
+    async def go(copies, said):
+        copies.record = record(prefix("epoch_1"))
+        with replicating(first, f"{url}/epoch_1"):
+            copies.start()
+            await until("a copy", lambda: copies.kept)
+            old = copies.kept
+            os.kill(old.pid, signal.SIGSTOP)
+            for _ in range(3):
+                there = len(list(level_0.iterdir()))
+                write(first)
+                await until("a file for each commit", lambda there=there: len(list(level_0.iterdir())) > there)
+            sorted(level_0.iterdir())[-2].unlink()
+            before = len(said)
+            os.kill(old.pid, signal.SIGCONT)
+
+            await until("a word of it", lambda: len(said) >= before + 2)
+            (lost, why), (refused, reason) = said[before : before + 2]
+            assert (lost, refused) == ("standby.follower_lost", "standby.not_following")
+            assert "while the bucket has" in why["reason"]
+            assert "non-contiguous" in reason["reason"]
+            assert copies.stuck == reason["reason"]
+            assert copies.kept is old, "half a copy is more than none"
+        copies.record = record(prefix("epoch_2"), prefix("epoch_1"))
+        (first.parent / ".p.db-litestream").rename(first.parent / "state-of-epoch-1")
+        with replicating(first, f"{url}/epoch_2"):
+            await until("a copy of the new prefix", lambda: copies.kept is not old)
+        assert copies.stuck is None
+        assert await copies.hand_over(prefix("epoch_2"), tmp_path / "taken.db")
+
+    run(go, still_s=0.2)
+
+    assert read_facts(tmp_path / "taken.db").newest_event_id == 3

@@ -1,10 +1,14 @@
 """``emulator replica drill``: what it refuses before anything is killed."""
 
 import asyncio
+import http.server
 import json
 import os
 import subprocess
 import sys
+import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 from aiohttp import web
@@ -15,7 +19,7 @@ from emulator.base.errors import NotReady
 from emulator.cli.commands.replica import hosts
 from emulator.cli.commands.replica.drill import _describe_drill
 from emulator.cli.main import app
-from emulator.system.writer_death import routes
+from emulator.system.writer_death import WriterDeath, routes
 from infra.litestream import DrillResult
 from infra.litestream.row_differences import RowDifferences
 
@@ -157,3 +161,77 @@ def test_only_those_who_know_the_secret_of_the_ticks_kill(headers, refuses, stat
 
     assert asyncio.run(go()) == status
     assert death.killed == killed
+
+
+class Processes:
+    """Functions and Litestream of an emulator, of which one process does not end; *revived* counts."""
+
+    def __init__(self, ends):
+        self.ends, self.revived = ends, 0
+
+    async def _kill(self):
+        if not self.ends:
+            await asyncio.Event().wait()
+        return [1]
+
+    def components(self):
+        def revive():
+            self.revived += 1
+
+        functions = SimpleNamespace(kill=self._kill, revive=revive)
+        return SimpleNamespace(functions=functions, litestream=SimpleNamespace(kill=lambda: 2, revive=lambda: None))
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["a process does not end", "the drill is never heard of again"])
+def test_functions_never_stay_dead_because_of_a_drill(ends):
+    processes = Processes(ends)
+
+    async def go():
+        console = SimpleNamespace(event=lambda *_, **__: None)
+        death = WriterDeath(processes.components(), console, kill_limit_s=0.05, held_limit_s=0.05 if ends else 30)
+        if ends:
+            assert await death.kill() == {"litestream": 2, "functions": [1]}
+            with pytest.raises(NotReady, match="another drill holds"):
+                await death.kill()
+        else:
+            with pytest.raises(NotReady, match="everything is brought back"):
+                await death.kill()
+            assert processes.revived == 1
+        deadline = time.monotonic() + 30
+        while not processes.revived:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.01)
+        processes.ends = True
+        assert await death.kill(), "the next drill may begin"
+
+    asyncio.run(go())
+
+
+def test_a_kill_without_an_answer_is_followed_by_a_revival(tmp_path):
+    asked = []
+    answered = threading.Event()
+
+    class Deaf(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append(self.path)
+            if self.path.endswith("kill"):
+                answered.wait(30)
+                return
+            text = b'{"replica": "s3://b"}'
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Deaf) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        gateway = f"http://127.0.0.1:{server.server_port}"
+        host = hosts.EmulatorHost(
+            tmp_path / "p.db", "s3://b", tmp_path / "l.sock", None, {}, gateway, "s3cret", kill_limit_s=0.2
+        )
+        with pytest.raises(NotReady, match="brings everything back within a minute"):
+            host.kill()
+        answered.set()
+        server.shutdown()
+
+    assert asked == ["/_emulator/drill/kill", "/_emulator/drill/revive"]
