@@ -9,7 +9,7 @@ checkpoints.
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -112,6 +112,32 @@ class WouldWait(Exception):
     """Another writer is at work; nothing has begun."""
 
 
+class HeldTime:
+    """How long the last transaction had the write lock, its commit included: what other writers waited for.
+
+    ``seconds`` is 0 if it did not get the lock.
+    """
+
+    __slots__ = ("_begun_s", "_clock_s", "seconds")
+
+    def __init__(self, clock_s: Callable[[], float] = time.perf_counter) -> None:
+        self._clock_s = clock_s
+        self._begun_s = 0.0
+        self.seconds = 0.0
+
+    def reset(self) -> None:
+        """From now on the lock is not held yet."""
+        self.seconds = 0.0
+
+    def begin(self) -> None:
+        """The transaction has the lock."""
+        self._begun_s = self._clock_s()
+
+    def end(self) -> None:
+        """The transaction gives the lock back. The writer that waits for it may take this thread's processor."""
+        self.seconds = self._clock_s() - self._begun_s
+
+
 class transaction:
     """One write transaction, all or nothing, entered through the write gate. Keep it short, with nothing remote inside.
 
@@ -120,19 +146,23 @@ class transaction:
 
     Args:
         waits: for other writers. Otherwise the block raises ``WouldWait`` before it begins, if there is one.
+        held: notes how long it has the lock.
     """
 
-    __slots__ = ("_conn", "_gate", "_run", "_waits")
+    __slots__ = ("_conn", "_gate", "_held", "_run", "_waits")
 
-    def __init__(self, conn: apsw.Connection, *, waits: bool = True) -> None:
+    def __init__(self, conn: apsw.Connection, *, waits: bool = True, held: HeldTime | None = None) -> None:
         if conn.in_transaction:
             raise RuntimeError("a transaction inside a transaction: the caller has one open already")
         self._conn = conn
         self._gate = _gate(conn)
+        self._held = held
         self._run = conn.cursor().execute  # conn.execute makes a cursor each time
         self._waits = waits
 
     def __enter__(self) -> None:
+        if self._held is not None:
+            self._held.reset()
         if self._waits:
             self._gate.enter()
         elif not self._gate.enter_now():
@@ -148,6 +178,8 @@ class transaction:
             finally:
                 self._gate.leave()
             raise
+        if self._held is not None:
+            self._held.begin()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
@@ -160,6 +192,8 @@ class transaction:
             if kind is not None:
                 self._roll_back()
         finally:
+            if self._held is not None:
+                self._held.end()
             self._gate.leave()
 
     def _begin_now(self) -> None:
@@ -205,13 +239,21 @@ class savepoint:
 
 
 @contextlib.contextmanager
-def writers_held(conn: apsw.Connection) -> Iterator[None]:
-    """Hold the write gate without a transaction. Litestream does not take the gate, and goes on."""
+def writers_held(conn: apsw.Connection, *, held: HeldTime | None = None) -> Iterator[None]:
+    """Hold the write gate without a transaction. Litestream does not take the gate, and goes on.
+
+    Args:
+        held: notes for how long.
+    """
     gate = _gate(conn)
     gate.enter()
     try:
+        if held is not None:
+            held.begin()
         yield
     finally:
+        if held is not None:
+            held.end()
         gate.leave()
 
 

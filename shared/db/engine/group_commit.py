@@ -11,6 +11,7 @@ the transaction. Such a caller says that it is alone. Its work is done in the ev
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any, Generic, TypeVar
 import apsw
 
 from shared.db.engine.checkpoints import WalBound
-from shared.db.engine.connection import WouldWait, open_connection, rows, transaction
+from shared.db.engine.connection import HeldTime, WouldWait, open_connection, rows, transaction
 
 T = TypeVar("T")
 
@@ -41,9 +42,12 @@ class Writer:
 
     ``durable`` work is on the disk (``synchronous=FULL``) when its future resolves. Other work survives any crash of a
     process, and is on the disk after the next durable commit; a power cut before that undoes it as a whole.
+
+    ``held`` says how long its last transaction had the write lock.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, clock_s: Callable[[], float] = time.perf_counter) -> None:
+        self.held = HeldTime(clock_s)
         self._path = path
         self._waiting: list[_Job[Any]] = []
         self._lock = threading.Condition()
@@ -153,7 +157,7 @@ class Writer:
         if synchronous != self._synchronous:
             rows(conn, f"PRAGMA synchronous = {synchronous}")
             self._synchronous = synchronous
-        with transaction(conn, waits=waits):
+        with transaction(conn, waits=waits, held=self.held):
             if len(group) == 1:
                 group[0].result = group[0].work(conn)
             else:

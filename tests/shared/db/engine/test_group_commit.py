@@ -5,7 +5,7 @@ import apsw
 import pytest
 
 from shared.db.engine import meta
-from shared.db.engine.connection import rows, scalar, transaction
+from shared.db.engine.connection import HeldTime, open_connection, rows, scalar, transaction
 from shared.db.engine.group_commit import Writer
 from tests.support import column
 
@@ -229,6 +229,35 @@ def test_work_that_failed_by_itself_keeps_its_own_error_when_its_group_fails(wri
 
     results = pile_up(writer, [wrong, put("between"), give_up])
     assert [type(result) for result in results] == [LookupError, apsw.IOError, apsw.IOError]
+
+
+def test_the_writer_knows_how_long_it_had_the_write_lock(db):
+    instants = iter([10.0, 10.25, 20.0, 20.5])
+    writer = Writer(db, clock_s=lambda: next(instants))
+    assert run(writer.run(put("a"))) == [None]
+    assert writer.held.seconds == 0.25
+
+    def bad(_):
+        raise LookupError("bad")
+
+    run(writer.run(bad))
+    assert writer.held.seconds == 0.5
+    writer.close()
+
+
+def test_a_transaction_that_did_not_get_the_lock_had_it_for_no_time(db, other):
+    instants = iter([10.0, 10.25])
+    held = HeldTime(lambda: next(instants))
+    conn = open_connection(db)
+    with transaction(conn, held=held):
+        pass
+    conn.set_busy_handler(None)
+    rows(other, "BEGIN IMMEDIATE")
+    with pytest.raises(apsw.BusyError), transaction(conn, held=held):
+        pass
+    rows(other, "ROLLBACK")
+    assert held.seconds == 0.0
+    conn.close()
 
 
 def test_a_database_that_can_not_be_opened_fails_the_work(tmp_path, fresh_database):
