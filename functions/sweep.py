@@ -30,7 +30,7 @@ from shared.core import clock, logs
 from shared.core.settings import Settings
 from shared.db.access import albums, approvals, dropped, pairings, questions, rates, tool_calls
 from shared.db.engine import checkpoints, meta, statistics
-from shared.db.engine.connection import open_connection
+from shared.db.engine.connection import HeldTime, open_connection, writers_held
 from shared.db.engine.read_ahead import ReadAhead
 from shared.db.platforms import call_holds, drafts, unknown_sends
 from shared.db.queue import (
@@ -53,7 +53,7 @@ from shared.queue.deliveries import DeliveryPolicy
 from shared.queue.turns import RetryPolicy
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app, tick_route
-from shared.runtime.batch_size import BatchSize, Timed
+from shared.runtime.batch_size import Batch, BatchSize, Steps
 from shared.runtime.past import held
 from shared.runtime.service import FunctionService, LazyService
 
@@ -65,6 +65,7 @@ _BATCH = 250  # rows looked at in one transaction, at most: 1 ms of the write lo
 _SMALL_BATCH = 25  # at most, of rows that take a dozen statements each
 _PAUSE_S = 0.005  # between batches, so that other writers get the lock
 _LOG_PAUSE_S = 0.1  # while the log is long: a search or a comparison reads, or Litestream is behind
+_LOG_BEGINS_S = 0.02  # for another writer to come, if there are any
 _MINUTE_MS = 60_000
 _FILES_KEPT_MS = 7 * 24 * 60 * _MINUTE_MS
 _LONGEST_S = 40.0  # of one sweep, less than the runner's limit; the next sweep continues
@@ -72,10 +73,6 @@ _LONGEST_S = 40.0  # of one sweep, less than the runner's limit; the next sweep 
 _LONG = ("message", "content", "files")
 _OF_MESSAGES = ReadAhead("messages", _LONG, (("message_id",), ("channel", "event_key", "agent")))
 _OF_RESPONSES = ReadAhead("responses", _LONG)
-
-Batch = Callable[[apsw.Connection, Any, int], tuple[int, Any]]
-"""The work of one transaction from a place on (None: the start), on up to so many rows: the number of rows, the next
-place (None: done)."""
 
 Read = Callable[[apsw.Connection, Any, int], None]
 """With the arguments of a ``Batch``, on a connection that only reads."""
@@ -97,7 +94,7 @@ class Chore:
 class Swept:
     """The counts of one sweep, the chores that failed, and the chores left for the next sweep for lack of time.
 
-    ``longest_s``: of one batch, from the moment at which it had the write lock to the end of its commit.
+    ``longest_s``: of one transaction or of the end of a checkpoint, from the moment at which it had the write lock.
     """
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -152,28 +149,38 @@ class Sweep(FunctionService):
 
     async def _rescue(self, swept: Swept, now_ms: int) -> None:
         """Fail the turns and sends whose lease ran out, so that they are tried again."""
-        policy = RetryPolicy.of(self.settings)
-        lost = await self._try(swept, "rescued_turns", lambda conn: len(turns.rescue(conn, policy, now_ms=now_ms)))
-        sends = await self._try(swept, "rescued_sends", partial(self._rescue_sends, now_ms=now_ms)) or 0
-        swept.counts |= {"rescued_turns": lost or 0, "rescued_sends": sends}
-        if lost or sends:
+        chores = {
+            "rescued_turns": _repeat(partial(self._rescue_turns, now_ms=now_ms), most=_SMALL_BATCH),
+            "rescued_sends": _repeat(partial(self._rescue_sends, now_ms=now_ms), most=_SMALL_BATCH),
+        }
+        swept.counts |= dict.fromkeys(chores, 0)
+        places: dict[str, Any] = dict.fromkeys(chores)
+        deadline = time.monotonic() + self.longest_s
+        while places and time.monotonic() < deadline:
+            await self._run_round(swept, chores, places)
+        if any(swept.counts[name] for name in chores):
             self.kick("dispatch", "deliver")
 
-    def _rescue_sends(self, conn: apsw.Connection, *, now_ms: int) -> int:
+    def _rescue_turns(self, conn: apsw.Connection, *, now_ms: int, limit: int) -> int:
+        return len(turns.rescue(conn, RetryPolicy.of(self.settings), now_ms=now_ms, limit=limit))
+
+    def _rescue_sends(self, conn: apsw.Connection, *, now_ms: int, limit: int) -> int:
         policy = DeliveryPolicy.of(self.settings)
-        names = accounts.served(conn, registry.PLATFORMS)
-        return sum(deliveries.rescue(conn, channel=name, policy=policy, now_ms=now_ms) for name in names)
+        count = 0
+        for name in accounts.served(conn, registry.PLATFORMS):
+            count += deliveries.rescue(conn, channel=name, policy=policy, now_ms=now_ms, limit=limit - count)
+        return count
 
     def _chores(self, now_ms: int) -> dict[str, Chore]:
         old_ms = now_ms - self.settings.retention_ms
         past_ms = now_ms - self.settings.history_retention_ms if self.settings.history_retention_ms else 0
         chores = {
-            "analysed_tables": Chore(_analyse),
+            "analysed_tables": Chore(_analyse, most=1),
             "expired_questions": _repeat(partial(questions.expire, now_ms=now_ms)),
             "expired_approvals": _repeat(partial(decisions.expire, now_ms=now_ms), most=_SMALL_BATCH),
             "expired_pairings": _repeat(partial(pairings.expire, now_ms=now_ms)),
             "shown_approvals": _walk(partial(requests.show_pending, now_ms=now_ms), most=_SMALL_BATCH),
-            "settled_waits": Chore(partial(_settle_waits, now_ms=now_ms)),
+            "settled_waits": Chore(partial(_settle_waits, now_ms=now_ms), most=1),
             "closed_conversations": _repeat(
                 partial(
                     conversations.close_idle, idle_since_ms=now_ms - self.settings.conversation_idle_ms, now_ms=now_ms
@@ -226,30 +233,39 @@ class Sweep(FunctionService):
         for size in self.sizes.values():
             size.begin_again()
         while places and time.monotonic() < deadline:
-            for name, place in list(places.items()):
-                places[name] = await self._run_batch(swept, name, chores[name], place)
-                if places[name] is None:
-                    del places[name]
-                else:
-                    await asyncio.sleep(_PAUSE_S)
-            await self._relieve_log(until_s=deadline if places else 0.0)
+            await self._run_round(swept, chores, places)
+            await self._relieve_log(swept, until_s=deadline if places else 0.0)
         swept.left = list(places)
 
-    async def _relieve_log(self, *, until_s: float) -> None:
+    async def _run_round(self, swept: Swept, chores: dict[str, Chore], places: dict[str, Any]) -> None:
+        """Run one batch of each chore that has a place in *places*, and move or remove its place."""
+        for name, place in list(places.items()):
+            places[name] = await self._run_batch(swept, name, chores[name], place)
+            if places[name] is None:
+                del places[name]
+            else:
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _relieve_log(self, swept: Swept, *, until_s: float) -> None:
         """Shorten the log; where others keep it long, wait for them, but not longer than *until_s*."""
-        while await asyncio.to_thread(self.log.relieve) and time.monotonic() < until_s:  # noqa: ASYNC110 - other processes
+        while await self._is_strained(swept) and time.monotonic() < until_s:  # noqa: ASYNC110 - other processes
             await asyncio.sleep(_LOG_PAUSE_S)
+        if until_s and self.log.begins_again:  # the next commit waits for the disk: better another writer's than ours
+            await asyncio.sleep(_LOG_BEGINS_S)
+
+    async def _is_strained(self, swept: Swept) -> bool:
+        is_strained = await asyncio.to_thread(self.log.relieve)
+        swept.longest_s = max(swept.longest_s, self.log.held.seconds)
+        return is_strained
 
     async def _run_batch(self, swept: Swept, name: str, chore: Chore, place: Any) -> Any:
         """Run one batch; the next place, or None when the chore is done."""
         size = self.sizes.setdefault(name, BatchSize(chore.most))
-        timed = Timed(lambda conn: chore.batch(conn, place, size.rows))
+        steps = Steps(chore.batch, place, size.rows)
         if (read := chore.read_ahead) is not None:
             await asyncio.to_thread(self._read_ahead, name, lambda conn: read(conn, place, size.rows))
-        count, after = await self._try(swept, name, timed) or (0, None)
-        took_s = timed.took_s()
-        size.learn(took_s, is_full=after is not None)
-        swept.longest_s = max(swept.longest_s, took_s)
+        count, after = await self._try(swept, name, steps) or (0, None)
+        size.learn(self.writer.held.seconds, rows=steps.rows, is_full=after is not None)
         swept.counts[name] += count
         return after
 
@@ -270,6 +286,8 @@ class Sweep(FunctionService):
             log.exception("sweep.chore_failed", chore=name)
             swept.failed.append(name)
             return None
+        finally:
+            swept.longest_s = max(swept.longest_s, self.writer.held.seconds)
 
     async def close(self) -> None:
         self.log.close()
@@ -289,13 +307,20 @@ class WriteAheadLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._conn: apsw.Connection | None = None
+        self.begins_again = False  # the next commit waits for the disk
+        self.held = HeldTime()
 
     def relieve(self) -> bool:
         """Move the log into the database. Whether more work should wait until others have read it."""
+        self.held.reset()
         try:
             if self._conn is None:
                 self._conn = open_connection(self._path)
             checkpoints.checkpoint_if_long(self._conn)
+            if checkpoints.is_nearly_moved(self._conn):
+                with writers_held(self._conn, held=self.held):
+                    checkpoints.finish(self._conn)
+            self.begins_again = checkpoints.begins_again(self._conn)
             return checkpoints.is_strained(self._conn)
         except apsw.BusyError:  # a commit was being published at that moment; the next look finds the log's length
             return False

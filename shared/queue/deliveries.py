@@ -386,13 +386,19 @@ def set_aside(
 
 
 def rescue(
-    conn: apsw.Connection, channel: str, policy: DeliveryPolicy, *, now_ms: int, everything: bool = False
+    conn: apsw.Connection,
+    channel: str,
+    policy: DeliveryPolicy,
+    *,
+    now_ms: int,
+    everything: bool = False,
+    limit: int | None = None,
 ) -> int:
     """End the sends with an expired lease: their process is gone, and the outcome of the part under way is unknown.
 
-    *everything*: all sends of the channel, of any process. How many there were.
+    *everything*: all sends of the channel, of any process. *limit*: so many of them. Returns how many it ended.
     """
-    lost = [response for response, lease in responses.delivering(conn, channel) if everything or lease < now_ms]
+    lost = [response for response, lease in responses.delivering(conn, channel) if everything or lease < now_ms][:limit]
     for response in lost:
         why = RetryableError if _is_harmless(conn, response) else OutcomeUnknown
         gone = why("the process that was sending went away")

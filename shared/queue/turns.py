@@ -411,16 +411,18 @@ def rescue(
     now_ms: int,
     everything: bool = False,
     only: Collection[int] | None = None,
+    limit: int | None = None,
 ) -> list[Claim]:
     """Fail the turns with an expired lease: their process is gone, or hangs. *everything*: all turns, of any process.
 
-    *only*: those of these sessions.
+    *only*: those of these sessions. *limit*: so many of them; a turn takes a dozen statements.
 
     A kill counts as an attempt: otherwise a message that kills its agent would do so for ever.
     """
     lost = [claim for claim, lease in claims.running(conn) if everything or lease < now_ms]
     if only is not None:
         lost = [claim for claim in lost if claim.session_id in only]
+    lost = lost[:limit]
     failure = Failure(PROCESS_GONE, code="process_gone")
     for claim in lost:
         fail(conn, claim, failure, policy, now_ms=now_ms)

@@ -1,19 +1,24 @@
-"""How many rows a chore works on in one transaction: as many as it does in a few milliseconds, measured each time.
+"""How much a chore does in one transaction: as much as takes a few milliseconds here and now.
 
 A transaction keeps all other writers waiting. How long a row takes depends on the disk, on what is in memory, and on
-the other processes of the machine, so no fixed number is right everywhere.
+the other processes of the machine, so no fixed number is right everywhere. The number of rows follows from the batches
+before. A batch also stops early, between two steps, when its rows take longer than those before.
 """
 
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any
 
 import apsw
 
-T = TypeVar("T")
-
 _LONGEST_S = 0.0025  # of one transaction, with its commit: a quarter of what a writer may wait for a chore
+_LONGEST_WORK_S = 0.00125  # before the commit, which takes about as long: it writes the pages
 _FIRST = 25
+_STEPS = 5
+
+Batch = Callable[[apsw.Connection, Any, int], tuple[int, Any]]
+"""The work of one transaction from a place on (None: the start), on up to so many rows: the number of rows, the next
+place (None: done)."""
 
 
 class BatchSize:
@@ -29,29 +34,41 @@ class BatchSize:
         """Begin small: since the last batch, memory may have lost the pages, and another process may be at work."""
         self.rows = min(self.rows, _FIRST)
 
-    def learn(self, took_s: float, *, is_full: bool) -> None:
-        """A batch of this size took so long.
+    def learn(self, took_s: float, *, rows: int, is_full: bool) -> None:
+        """A batch that looked at so many *rows* took so long.
 
         Args:
             is_full: there was as much to do as it might do, so that a larger batch would have taken longer.
         """
         if took_s > _LONGEST_S:
-            self.rows = max(1, int(self.rows * _LONGEST_S / took_s))
-        elif is_full and took_s < _LONGEST_S / 2:
-            self.rows = min(self._most, self.rows * 2)
+            self.rows = max(1, int(rows * _LONGEST_S / took_s))
+        elif is_full:
+            self.rows = min(self._most, rows * 2) if took_s < _LONGEST_S / 2 else rows
 
 
-class Timed(Generic[T]):
-    """Work for ``Writer.run`` that notes when it got the write lock."""
+class Steps:
+    """A batch of up to *rows* rows as work for ``Writer.run``, in steps; ``rows`` says afterwards how many it took."""
 
-    def __init__(self, work: Callable[[apsw.Connection], T]) -> None:
-        self._work = work
-        self._begun_s: float | None = None
+    __slots__ = ("_batch", "_clock_s", "_most", "_place", "rows")
 
-    def __call__(self, conn: apsw.Connection) -> T:
-        self._begun_s = time.perf_counter()
-        return self._work(conn)
+    def __init__(
+        self, batch: Batch, place: Any, rows: int, *, clock_s: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._batch = batch
+        self._place = place
+        self._most = rows
+        self._clock_s = clock_s
+        self.rows = 0
 
-    def took_s(self) -> float:
-        """The seconds since then; 0 if it did not get the lock. Call it when the transaction is over."""
-        return 0.0 if self._begun_s is None else time.perf_counter() - self._begun_s
+    def __call__(self, conn: apsw.Connection) -> tuple[int, Any]:
+        """Take steps until all is done or the time is up: the number of rows, and the next place (None: done)."""
+        end_s = self._clock_s() + _LONGEST_WORK_S
+        step = max(1, self._most // _STEPS)
+        count, place = 0, self._place
+        while True:
+            limit = min(step, self._most - self.rows)
+            found, place = self._batch(conn, place, limit)
+            count += found
+            self.rows += limit
+            if place is None or self.rows >= self._most or self._clock_s() >= end_s:
+                return count, place
