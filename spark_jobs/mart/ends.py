@@ -1,11 +1,12 @@
-"""What became of messages that the database has pruned or deleted since the last run: only their events tell it.
+"""What became of rows that the database has pruned or deleted since the last run: only their events tell it.
 
-A row that was open when a run last saw it would otherwise wait in the mart for ever, and one that somebody deleted by
-hand would stay dead, with its text.
+A row that was open when a run last saw it would otherwise wait in the mart for ever, one that died and was retried by
+hand would stay dead, and one that somebody deleted by hand would keep its text.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -16,76 +17,135 @@ from spark_jobs.mart.manifest import MartManifest
 from spark_jobs.mart.places import MartPlace
 from spark_jobs.mart.source import PinnedTables, after, one_of
 
-_STATUS: Mapping[str, str] = {
-    "chain_step_done": "completed",
-    "message_dead": "dead",
-    "message_cancelled": "cancelled",
-    "message_deleted": "cancelled",
+
+@dataclass(frozen=True, slots=True)
+class _Endings:
+    """How the rows of one table end.
+
+    Args:
+        key: the column that the events name.
+        states: by the type of the event.
+        deletion: the type of the event of a deletion by hand.
+        emptied: what such a row keeps in its columns with text.
+        instants: the columns that have the instant of the end, by the state.
+    """
+
+    key: str
+    named: str
+    states: Mapping[str, str]
+    deletion: str
+    emptied: Mapping[str, str | None]
+    instants: Mapping[str, str] = field(default_factory=dict)
+
+
+ENDINGS: Mapping[str, _Endings] = {
+    "messages": _Endings(
+        "message_id",
+        "message_id",
+        {
+            "chain_step_done": "completed",
+            "message_dead": "dead",
+            "message_cancelled": "cancelled",
+            "message_deleted": "cancelled",
+        },
+        "message_deleted",
+        {"message": "", "content": "{}", "files": "[]", "last_error": None},
+        dict.fromkeys(("completed", "dead", "cancelled"), "updated_at"),
+    ),
+    "responses": _Endings(
+        "id",
+        "response_id",
+        {"response_acked": "acked", "response_dead": "dead", "response_deleted": "deleted"},
+        "response_deleted",
+        {
+            **{"message": "", "original_message": "", "content": "{}", "files": "[]", "metadata": "{}"},
+            **{"last_error": None, "failure": None},
+        },
+        {"acked": "acked_at"},
+    ),
 }
-_EMPTY: Mapping[str, str | None] = {"message": "", "content": "{}", "files": "[]", "last_error": None}
 
 
-class MessageEnd(NamedTuple):
-    """How a message ended; *is_deleted*: by hand, with its text."""
+class RowEnd(NamedTuple):
+    """How a row ended; *is_deleted*: by hand, with its text."""
 
     status: str
     at: datetime
     is_deleted: bool
 
 
-def unseen_ends(source: PinnedTables, before: MartManifest) -> dict[str, MessageEnd]:
-    """The messages that events since the last run end, and that the database has no more, by their id."""
-    found: dict[str, MessageEnd] = {}
+Ends = Mapping[Any, RowEnd]
+"""By what the events name: the id of a message, or the row of a response."""
+
+
+def unseen_ends(source: PinnedTables, before: MartManifest, table: str) -> dict[Any, RowEnd]:
+    """The rows of *table* that events since the last run end, and that the database has no more."""
+    endings = ENDINGS[table]
+    found: dict[Any, RowEnd] = {}
     since = after(before.tables["events"].last_id)
-    columns = ["type", "message_id", "data", "created_at"]
-    for batch in source.read("events", since, one_of("type", _STATUS), columns=columns):
+    columns = ["type", endings.named, "data", "created_at"]
+    for batch in source.read("events", since, one_of("type", endings.states), columns=columns):
         for row in batch.to_pylist():
-            end = MessageEnd(_STATUS[row["type"]], row["created_at"], row["type"] == "message_deleted")
-            named = json.loads(row["data"]).get("batch", ()) if '"batch"' in row["data"] else ()
-            found.update(dict.fromkeys((row["message_id"] or "", *named), end))
-    found.pop("", None)
-    for present in source.values("messages", "message_id", one_of("message_id", found)) if found else ():
+            end = RowEnd(endings.states[row["type"]], row["created_at"], row["type"] == endings.deletion)
+            found.update(dict.fromkeys([row[endings.named], *_batch(table, row["data"])], end))
+    for nobody in (None, ""):
+        found.pop(nobody, None)
+    for present in source.values(table, endings.key, one_of(endings.key, found)) if found else ():
         del found[present]
     return found
 
 
+def _batch(table: str, data: str) -> Iterable[str]:
+    """The messages of a turn, which its one event ends."""
+    return json.loads(data).get("batch", ()) if table == "messages" and '"batch"' in data else ()
+
+
 def days_of_ends(
-    place: MartPlace, before: MartManifest, ends: Mapping[str, MessageEnd], open_states: tuple[str, ...]
+    place: MartPlace, before: MartManifest, table: str, ends: Ends, open_states: tuple[str, ...]
 ) -> set[str]:
     """The days of the mart whose rows :func:`as_ended` changes."""
-    table = before.tables.get("messages")
-    days = table.days.items() if table and ends else ()
-    columns = ["message_id", "status"]
+    files = before.tables.get(table)
+    days = files.days.items() if files and ends else ()
+    columns = [ENDINGS[table].key, "status"]
     return {
         day
-        for day, files in days
-        for batch in read_day(place.files, place.base, files, columns)
-        if any(_end_of(row, ends, open_states) for row in batch.to_pylist())
+        for day, each in days
+        for batch in read_day(place.files, place.base, each, columns)
+        if any(_ends_of(table, batch, ends, open_states))
     }
 
 
-def as_ended(rows: pa.RecordBatch, ends: Mapping[str, MessageEnd], open_states: tuple[str, ...]) -> pa.RecordBatch:
-    """The rows of ``messages`` as their events say that they ended."""
-    found = [_end_of(row, ends, open_states) for row in rows.select(["message_id", "status"]).to_pylist()]
+def as_ended(table: str, rows: pa.RecordBatch, ends: Ends, open_states: tuple[str, ...]) -> pa.RecordBatch:
+    """The rows of *table* as their events say that they ended."""
+    found = _ends_of(table, rows, ends, open_states)
     if not any(found):
         return rows
-    for number, field in enumerate(rows.schema):
+    for number, column in enumerate(rows.schema):
         values = [
-            value if end is None else _value(field.name, value, end)
+            value if end is None else _value(ENDINGS[table], column.name, value, end)
             for value, end in zip(rows.column(number).to_pylist(), found, strict=True)
         ]
-        rows = rows.set_column(number, field, pa.array(values, field.type))
+        rows = rows.set_column(number, column, pa.array(values, column.type))
     return rows
 
 
-def _end_of(row: Mapping[str, Any], ends: Mapping[str, MessageEnd], open_states: tuple[str, ...]) -> MessageEnd | None:
-    end = ends.get(row["message_id"])
-    return end if end and (end.is_deleted or row["status"] in open_states) else None
+def _ends_of(table: str, rows: pa.RecordBatch, ends: Ends, open_states: tuple[str, ...]) -> list[RowEnd | None]:
+    keys, states = (rows.column(name).to_pylist() for name in (ENDINGS[table].key, "status"))
+    return [_end_of(ends.get(key), state, open_states) for key, state in zip(keys, states, strict=True)]
 
 
-def _value(name: str, value: Any, end: MessageEnd) -> Any:
+def _end_of(end: RowEnd | None, state: str, open_states: tuple[str, ...]) -> RowEnd | None:
+    if end is None or end.is_deleted or state in open_states:
+        return end
+    was_retried = state == "dead" and end.status != "dead"
+    return end if was_retried else None
+
+
+def _value(endings: _Endings, name: str, value: Any, end: RowEnd) -> Any:
     if name == "status":
         return end.status
-    if name == "updated_at":
+    if name == endings.instants.get(end.status):
         return end.at
-    return _EMPTY.get(name, value) if end.is_deleted else value
+    if name == "recurrence":
+        return None  # a row that carries its series on is not pruned
+    return endings.emptied.get(name, value) if end.is_deleted else value

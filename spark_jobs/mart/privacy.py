@@ -7,6 +7,7 @@ counted and followed; without the key nobody can try ids.
 
 import hashlib
 import hmac
+import json
 import os
 import secrets
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyarrow import compute as pc
 
+from shared.db.queue.series import CALLED_OFF
 from spark_jobs.mart.manifest import MartInvalid, Privacy
 from spark_jobs.mart.tables import MartTable
 
@@ -48,6 +50,10 @@ class Veil:
             rows = rows.filter(
                 pa.array([not is_forgotten for is_forgotten in self._forgotten(table, rows)], pa.bool_())
             )
+        if self.privacy.without_text and table.name == "events":
+            index = rows.schema.get_field_index("data")
+            data = pa.array([without_reason(value) for value in rows.column(index).to_pylist()], pa.string())
+            rows = rows.set_column(index, "data", data)
         if self.key:
             for name in set(table.people) & set(rows.schema.names):
                 index = rows.schema.get_field_index(name)
@@ -100,6 +106,16 @@ class Veil:
             is_theirs or is_private or message in self.messages
             for is_theirs, is_private, message in zip(by_person, private, of_message, strict=True)
         ]
+
+
+def without_reason(data: str) -> str:
+    """``events.data`` without the reason, which may quote what somebody wrote. The kind of the failure stays."""
+    if '"reason"' not in data:
+        return data
+    facts = json.loads(data)
+    if facts.pop("reason", None) == CALLED_OFF:
+        facts.setdefault("failure", "called_off")  # events of earlier releases tell it only by the reason
+    return json.dumps(facts)
 
 
 def chosen(

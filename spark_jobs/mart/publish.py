@@ -2,12 +2,12 @@
 
 A run reads only what is new: rows with higher ids than the last run saw, and those messages and responses that the
 events since then name or that are still open. A row that the replica has pruned stays in the mart as it was last seen;
-a message that ended in between ends as its events say.
+a message or a response that ended in between ends as its events say.
 A run for the position that the mart has changes nothing. A run that ends early leaves the mart as it was.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -16,7 +16,7 @@ from pyarrow import compute as pc
 
 from spark_jobs.datasource import Condition
 from spark_jobs.mart.days import DayWriter, days_of, read_day
-from spark_jobs.mart.ends import MessageEnd, as_ended, days_of_ends, unseen_ends
+from spark_jobs.mart.ends import ENDINGS, Ends, as_ended, days_of_ends, unseen_ends
 from spark_jobs.mart.histories import history_of, parts_at
 from spark_jobs.mart.manifest import WHOLE, DayFiles, MartManifest, TableFiles
 from spark_jobs.mart.places import MartPlace, new_run
@@ -45,7 +45,7 @@ class MartRun:
     Args:
         before: the present generation, or None.
         again_from: rows of later instants (ms UTC) are read again, because the history is a new one; None: it goes on.
-        ends: of messages that the database has no more.
+        ends: of rows that the database has no more, by table.
     """
 
     place: MartPlace
@@ -55,7 +55,7 @@ class MartRun:
     generation: int
     name: str
     again_from: int | None
-    ends: dict[str, MessageEnd] = field(default_factory=dict)
+    ends: Mapping[str, Ends] = field(default_factory=dict)
 
 
 def publish(
@@ -75,7 +75,7 @@ def publish(
     veil = replace(veil, messages=_messages_taken_out(source, veil))
     run = MartRun(place, source, before, veil, generation, new_run(), again_from)
     if before and again_from is None:
-        run = replace(run, ends=unseen_ends(source, before))
+        run = replace(run, ends={name: unseen_ends(source, before, name) for name in ENDINGS})
     tables = {table.name: _published(run, table) for table in ALL if source.has(table.name)}
     kept = {name: files for name, files in before.tables.items() if name not in tables} if before else {}
     crossed: tuple[dict[str, object], ...] = before.new_histories if before else ()
@@ -184,8 +184,8 @@ def _to_rewrite(
         first = datetime.fromtimestamp(max(run.again_from, 0) / 1000, UTC).date().isoformat()
         cut = {day for day in days if day >= first}
     ended: set[str] = set()
-    if run.before and table.name == "messages":
-        ended = days_of_ends(run.place, run.before, run.ends, table.open_states)
+    if run.before and table.name in run.ends:
+        ended = days_of_ends(run.place, run.before, table.name, run.ends[table.name], table.open_states)
     return sorted(crowded | cut | ended | set(changed))
 
 
@@ -202,7 +202,8 @@ def _rewrite(
             for row_id, at in zip(ids, instants, strict=True)
         ]
         kept = as_masked(batch, dropped)
-        writer.write(as_ended(kept, run.ends, table.open_states) if table.name == "messages" else kept, table.by)
+        ends = run.ends.get(table.name)
+        writer.write(as_ended(table.name, kept, ends, table.open_states) if ends else kept, table.by)
     for batch in changed:
         writer.write(run.veil.applied(table, batch), table.by)
 

@@ -189,6 +189,48 @@ def test_a_message_that_ended_and_was_pruned_between_two_runs_has_ended(primary,
     assert others == first[2:]
 
 
+def test_a_message_that_died_and_was_answered_after_a_retry_by_hand_is_not_dead(primary, run, mart):
+    primary.receive(2, status="dead")
+    event(primary, "message_dead", NOON, message_id="m_0")
+    assert run(mart) == 0
+    event(primary, "message_retried", NOON + HOUR_MS, message_id="m_0")
+    event(primary, "chain_step_done", NOON + DAY_MS, message_id="m_0", data='{"batch": ["m_0"]}')
+    primary.receive(1, at=NOON + DAY_MS)
+    primary.execute("DELETE FROM messages WHERE id = 1")
+    assert run(mart) == 0
+    assert [(row["id"], row["status"]) for row in rows_of(mart, "messages")] == [
+        (1, "completed"),
+        (2, "dead"),
+        (3, "pending"),
+    ]
+
+
+def test_a_response_that_ended_and_was_pruned_between_two_runs_has_ended(primary, run, mart):
+    series = "'0 * * * *', 'UTC', 5, 'series_1'"
+    for status in ("pending", "dead", "dead", "dead"):
+        primary.execute(
+            "INSERT INTO responses (message_id, channel, sender, message, original_message, status, recurrence,"
+            f" timezone, scheduled_at, series_id, created_at)"
+            f" VALUES ('m', 'discord', 'a', 'hello', 'h', ?, {series}, ?)",
+            [(status, NOON)],
+        )
+    event(primary, "response_dead", NOON, response_id=2)
+    assert run(mart) == 0
+    event(primary, "response_acked", NOON + HOUR_MS, response_id=1)
+    event(primary, "response_retried", NOON + HOUR_MS, response_id=2)
+    event(primary, "response_acked", NOON + DAY_MS, response_id=2)
+    event(primary, "response_deleted", NOON + DAY_MS, response_id=3)
+    primary.execute("DELETE FROM responses WHERE id <= 3")
+    assert run(mart) == 0
+    columns = ("id", "status", "message", "recurrence", "acked_at")
+    assert [tuple(row[name] for name in columns) for row in rows_of(mart, "responses")] == [
+        (1, "acked", "hello", None, at(NOON + HOUR_MS)),
+        (2, "acked", "hello", None, at(NOON + DAY_MS)),
+        (3, "deleted", "", None, None),
+        (4, "dead", "hello", "0 * * * *", None),
+    ]
+
+
 def test_the_same_position_changes_nothing(primary, run, mart, capsys):
     primary.receive(3)
     assert run(mart) == 0
@@ -207,6 +249,13 @@ def test_an_earlier_position_is_refused(primary, run, mart, capsys):
     assert run(mart, "--txid", txid) == 64
     assert "only goes forward" in capsys.readouterr().err
     assert len(rows_of(mart, "messages")) == 2
+
+
+def test_an_instant_in_the_future_is_refused(primary, run, mart, capsys):
+    primary.receive(1)
+    assert run(mart, "--timestamp", "2999-01-01T00:00:00Z") == 64
+    assert "is in the future: the newest position of the replica is from 20" in capsys.readouterr().err
+    assert not Path(mart, "current").exists()
 
 
 def test_a_reader_keeps_its_generation_while_another_is_published(primary, run, anywhere):
@@ -302,7 +351,14 @@ def test_a_history_that_shares_nothing_with_the_mart_is_refused(primary, run, ma
 
 def test_without_text_no_file_holds_what_people_wrote(primary, run, mart, capsys):
     primary.receive(2)
+    said = {"reason": "the agent said: grüße", "failure": "error", "retry_count": 1}
+    event(primary, "message_retry", NOON, message_id="m_0", data=json.dumps(said, ensure_ascii=False))
+    event(primary, "response_dead", NOON, response_id=1, data='{"reason": "the series was cancelled"}')
     assert run(mart, "--without-text") == 0
+    assert [json.loads(row["data"]) for row in rows_of(mart, "events")] == [
+        {"failure": "error", "retry_count": 1},
+        {"failure": "called_off"},
+    ]
     assert "message" not in rows_of(mart, "messages")[0]
     assert "instructions" not in rows_of(mart, "agents")[0]
     for path in Path(mart).rglob("*.parquet"):
