@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
 
+from shared.core import clock
 from shared.core.errors import PermanentError
 from shared.replica import lease_record
 from shared.replica.lease_record import ReplicaPrefix
@@ -23,6 +24,7 @@ from shared.replica.positions.errors import PositionMissing, ReplicaInvalid
 from shared.replica.positions.litestream import Restorable, ask_store, missing, plan, stored_files
 from shared.replica.positions.urls import check_url, shown
 
+_SKEW_MS = 60_000  # clocks of two machines differ by less
 _EPOCH = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -75,7 +77,8 @@ def resolve(
     Args:
         url: the replica.
         txid: hexadecimal, as Litestream prints it.
-        timestamp: ISO 8601; UTC unless it says otherwise. Later than the last commit means the latest.
+        timestamp: ISO 8601; UTC unless it says otherwise. Later than the last commit means the latest; the future is
+            refused, because what is read then would be another state once that instant has come.
         epoch: only in this history: the name of its prefix below the URL, or ``meta.epoch`` of its database.
 
     Raises:
@@ -195,6 +198,11 @@ def _last_before(url: str, at: datetime) -> Restorable:
     if latest is None:
         raise missing(url)
     if _parse_timestamp(latest.timestamp) <= at:
+        if at.timestamp() * 1000 > clock.now_ms() + _SKEW_MS:
+            raise ReplicaInvalid(
+                f"{asked} is in the future: the newest position of the replica is from {latest.timestamp}; name an "
+                "earlier instant, or leave it out where the newest is meant"
+            )
         return latest
     oldest = min(file["timestamp"] for file in stored_files(url))
     raise PositionMissing(f"the replica has nothing from before {asked}: its oldest position is from {oldest}")

@@ -288,6 +288,8 @@ REFUSED = [
     ),
     (["--from", "yesterday"], 64, "is no timestamp: write it like 2026-03-01T12:00:00Z"),
     (["--from", "2001-01-01T00:00:00Z"], 66, "its oldest position is from"),
+    (["--from", "2999-01-01T00:00:00Z"], 64, "is in the future: the newest position of the replica is from 20"),
+    (["--from", "BEGIN", "--to", "2999-01-01T00:00:00Z"], 64, "is in the future: the newest position"),
     (["--from", "ff"], 66, "the nearest are"),
     (["--from", "BEGIN", "--out", "OTHER"], 64, "holds other files than those of a diff"),
     (["--from", "BEGIN", "--rows", "0"], 64, "is no number of rows"),

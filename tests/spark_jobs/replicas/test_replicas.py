@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import apsw
@@ -97,6 +98,11 @@ def test_a_timestamp_means_the_last_position_before_it(primary, tmp_path, cache)
     assert count(path) == 2
     assert between.timestamp == "2025-01-01T00:00:10Z"
     assert count(replicas.pinned(primary.url, timestamp="2025-01-02", cache_dir=cache)[1]) == 3, "later: the latest"
+    future = (
+        "2999-01-01T00:00:00.000Z is in the future: the newest position of the replica is from 2025-01-01T00:00:20Z"
+    )
+    with pytest.raises(replicas.ReplicaInvalid, match=future):
+        replicas.resolve(primary.url, timestamp="2999-01-01")
     with pytest.raises(
         replicas.PositionMissing, match=r"nothing from before 2024-12-31.* oldest position is from 2025-01-01"
     ):
@@ -257,7 +263,8 @@ def test_an_epoch_keeps_a_read_in_its_own_history(primary, cache):
     assert (old.epoch, count(path)) == ("first", 1)
     assert replicas.resolve(primary.url, epoch="first") == old
     assert replicas.resolve(primary.url, epoch="first", txid=old.txid) == old
-    assert replicas.resolve(primary.url, epoch="first", timestamp="2999-01-01") == old
+    later = datetime.fromisoformat(old.timestamp) + timedelta(seconds=30)
+    assert replicas.resolve(primary.url, epoch="first", timestamp=later) == old
     assert replicas.resolve(primary.url).epoch == "second", "without it, the newest"
     with pytest.raises(replicas.PositionMissing, match=r"no epoch 'third'; its epochs, .*: epoch_one, first, "):
         replicas.resolve(primary.url, epoch="third")
