@@ -5,8 +5,8 @@ A job is a pure function of DataFrames with a schema, and the days (UTC) that it
 """
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,14 @@ class DailyJob:
         schema: of its output. The first column is ``day``.
         labels: how many of its first columns are no numbers.
         inputs: columns, by table; the tables in the order of *transform*'s arguments.
-        days_before: how many days before a day its output depends on.
         transform: the output for all days that its inputs tell of.
+        days_before: how many days before a day its output depends on.
+        days_after: how many days after a day its output depends on.
+        read_after: of how many more days after a day a table is read, by table. Such rows alone make no day be computed
+            again: what they tell of changes with them.
+        has_present: the output of the position's day also depends on the instant of the position: *transform* takes it
+            as ``at_ms``, in ms UTC.
+        version: a later one means other columns or another meaning, so all days are computed again.
     """
 
     name: str
@@ -50,6 +56,19 @@ class DailyJob:
     inputs: Mapping[str, Sequence[str]]
     transform: Callable[..., DataFrame]
     days_before: int = 0
+    days_after: int = 0
+    read_after: Mapping[str, int] = field(default_factory=dict)
+    has_present: bool = False
+    version: int = 1
+
+    def affected(self, day: str) -> set[str]:
+        """The days of the output that a change of *day* changes."""
+        return {_shifted(day, step) for step in range(-self.days_after, self.days_before + 1)}
+
+    def needed(self, days: Iterable[str], table: str) -> set[str]:
+        """The days of *table* that the output of *days* is made of."""
+        last = self.days_after + self.read_after.get(table, 0)
+        return {_shifted(day, step) for day in days for step in range(-self.days_before, last + 1)}
 
 
 def run(job: DailyJob, mart: Mart, out: Path, *, now_ms: int) -> list[str]:
@@ -61,13 +80,14 @@ def run(job: DailyJob, mart: Mart, out: Path, *, now_ms: int) -> list[str]:
     """
     with locked_folder(out):
         before = _checked(job, mart, out)
-        days = days_to_compute(job, mart.manifest, before["mart_generation"] if before else 0, _written(out))
+        days = days_to_compute(job, mart.manifest, _done(job, before), _written(out))
         if days:
             _compute(job, mart, out, days)
         write_facts(
             out,
             {
                 "job": job.name,
+                "version": job.version,
                 "mart": mart.place,
                 "mart_generation": mart.manifest.generation,
                 "txid": mart.manifest.txid,
@@ -79,19 +99,41 @@ def run(job: DailyJob, mart: Mart, out: Path, *, now_ms: int) -> list[str]:
     return days
 
 
-def days_to_compute(job: DailyJob, manifest: MartManifest, generation: int, written: Sequence[str]) -> list[str]:
-    """The days whose input has changed after *generation*, or is gone; those that depend on these days included."""
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What an earlier run has brought its output to: the generation of the mart, and the instant of its position."""
+
+    generation: int = 0
+    timestamp: str = ""
+
+
+def days_to_compute(job: DailyJob, manifest: MartManifest, done: Done, written: Sequence[str]) -> list[str]:
+    """The days whose input has changed since *done*, or is gone; those that depend on these days included."""
     changed: set[str] = set()
     known: set[str] = set()
     for name in job.inputs:
         table = manifest.tables.get(name)
         for day, files in table.days.items() if table else ():
             known.add(day)
-            if files.generation > generation:
-                changed.update(_shifted(day, step) for step in range(job.days_before + 1))
+            if files.generation > done.generation:
+                changed |= job.affected(day)
     for day in set(written) - known:  # a new history, or a person who was taken out, can leave a day empty
-        changed.update(_shifted(day, step) for step in range(job.days_before + 1))
+        changed |= job.affected(day)
+    if job.has_present and known and manifest.generation > done.generation:
+        present_days = {day_of(manifest.timestamp), *([day_of(done.timestamp)] if done.timestamp else ())}
+        changed |= present_days
+        known |= present_days
     return sorted(changed & (known | set(written)))
+
+
+def day_of(timestamp: str) -> str:
+    """The day in UTC of the instant of a position."""
+    return datetime.fromisoformat(timestamp).astimezone(UTC).date().isoformat()
+
+
+def is_of_this_release(job: DailyJob, written: Mapping[str, Any]) -> bool:
+    """Whether the manifest *written* is of an output that has the columns and the meaning of today."""
+    return written.get("version") == job.version
 
 
 def main_of(job: DailyJob, argv: Sequence[str] | None) -> int:
@@ -116,11 +158,18 @@ def main_of(job: DailyJob, argv: Sequence[str] | None) -> int:
     return run_command(job.name, do)
 
 
+def _done(job: DailyJob, before: Mapping[str, Any] | None) -> Done:
+    if before is None or not is_of_this_release(job, before):
+        return Done()
+    return Done(before["mart_generation"], before["timestamp"])
+
+
 def _compute(job: DailyJob, mart: Mart, out: Path, days: list[str]) -> None:
-    needed = {_shifted(day, -step) for day in days for step in range(job.days_before + 1)}
-    frames = [mart.table(name, columns, needed) for name, columns in job.inputs.items()]
+    frames = [mart.table(name, columns, job.needed(days, name)) for name, columns in job.inputs.items()]
+    at = datetime.fromisoformat(mart.manifest.timestamp)
+    more = {"at_ms": int(at.timestamp() * 1000)} if job.has_present else {}
     wanted = [date.fromisoformat(day) for day in days]
-    result = job.transform(*frames).select(job.schema.fieldNames()).where(F.col("day").isin(wanted))
+    result = job.transform(*frames, **more).select(job.schema.fieldNames()).where(F.col("day").isin(wanted))
     fresh = out / "parquet.next"
     shutil.rmtree(fresh, ignore_errors=True)
     result.coalesce(1).write.partitionBy("day").parquet(str(fresh))

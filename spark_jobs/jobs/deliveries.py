@@ -2,7 +2,7 @@
 
 The time is from the instant at which a response is ready, or planned for, to the platform's acceptance of all of it, in
 milliseconds; percentiles are approximate. A delivery that took longer than two days has no time. A planned response
-whose series was cancelled did not fail.
+whose series was cancelled did not fail. One that is retried or deleted by hand within a week is no longer dead.
 """
 
 from collections.abc import Sequence
@@ -22,19 +22,21 @@ SCHEMA = StructType(
         StructField("dead", LongType()),
         StructField("retries", LongType()),
         StructField("unknown_outcomes", LongType()),
+        StructField("still_dead", LongType()),
         StructField("delivery_p50_ms", LongType()),
         StructField("delivery_p95_ms", LongType()),
         StructField("delivery_p99_ms", LongType()),
     ]
 )
 _TYPES = ("response_acked", "response_dead", "response_retry", "response_outcome_unknown")
+_AFTER_DEATH = ("response_dead", "response_retried", "response_deleted")
 
 
 def deliveries(events: DataFrame) -> DataFrame:
     """One row per (day, channel), with the columns of ``SCHEMA``.
 
     Args:
-        events: type, response_id, channel, data, created_at (timestamp).
+        events: id, type, response_id, channel, data, created_at (timestamp).
     """
     planned = F.timestamp_millis(F.from_json("data", "deliver_after long")["deliver_after"])
     ready = (
@@ -42,16 +44,24 @@ def deliveries(events: DataFrame) -> DataFrame:
         .groupBy("response_id")
         .agg(F.max(F.greatest("created_at", planned)).alias("ready_at"))
     )
-    reason = F.coalesce(F.from_json("data", "reason string")["reason"], F.lit(""))
-    is_called_off = (F.col("type") == "response_dead") & (reason == CALLED_OFF)
-    ends = events.where(F.col("type").isin(*_TYPES) & ~is_called_off).join(ready, "response_id", "left")
+    why = F.from_json("data", "failure string, reason string")
+    # Events of earlier releases tell only the reason.
+    is_called_off = F.coalesce(why["failure"] == "called_off", why["reason"] == CALLED_OFF, F.lit(False))
+    is_death = F.col("type") == "response_dead"
+    last = events.where(F.col("type").isin(*_AFTER_DEATH)).groupBy("response_id").agg(F.max("id").alias("last_id"))
+    ends = (
+        events.where(F.col("type").isin(*_TYPES) & ~(is_death & is_called_off))
+        .join(ready, "response_id", "left")
+        .join(last, "response_id", "left")
+    )
     took = F.greatest(F.unix_millis("created_at") - F.unix_millis("ready_at"), F.lit(0))
     ms = F.when((F.col("type") == "response_acked") & F.col("ready_at").isNotNull(), took)
     found = ends.groupBy(F.to_date("created_at").alias("day"), "channel").agg(
         F.count_if(F.col("type") == "response_acked").alias("delivered"),
-        F.count_if(F.col("type") == "response_dead").alias("dead"),
+        F.count_if(is_death).alias("dead"),
         F.count_if(F.col("type") == "response_retry").alias("retries"),
         F.count_if(F.col("type") == "response_outcome_unknown").alias("unknown_outcomes"),
+        F.count_if(is_death & (F.col("id") >= F.coalesce("last_id", F.lit(0)))).alias("still_dead"),
         F.percentile_approx(ms, [0.5, 0.95, 0.99]).alias("p"),
     )
     percentiles = [F.col("p")[index].alias(f"delivery_p{p}_ms") for index, p in enumerate((50, 95, 99))]
@@ -63,9 +73,11 @@ JOB = DailyJob(
     "Delivery by day and channel: time, failures, unknown outcomes.",
     SCHEMA,
     2,
-    {"events": ("type", "response_id", "channel", "data", "created_at")},
+    {"events": ("id", "type", "response_id", "channel", "data", "created_at")},
     deliveries,
     days_before=2,
+    days_after=7,
+    version=2,
 )
 
 

@@ -1,7 +1,11 @@
 """Schedules by day (UTC) and series: how late each run began, which runs were doubled, and which were missed.
 
 A run was missed where the grid of the series has an instant between two runs, by its latest cron expression and zone.
-With ``misfire`` = ``coalesce`` or ``skip`` such instants are left out on purpose after a downtime, and count as missed.
+It counts on the day of the run after it. With ``misfire`` = ``coalesce`` or ``skip`` such instants are left out on
+purpose after a downtime, and count as missed.
+
+Occurrences that should have begun since the last run count on the day of the mart's position, up to its instant, where
+the series still goes on: one that is paused, cancelled or at its end misses nothing.
 """
 
 from collections.abc import Sequence
@@ -17,7 +21,12 @@ from spark_jobs.daily import DailyJob, main_of
 MOST_MISSED = 1000
 """A longer gap counts as this many."""
 
-LOOK_BACK_DAYS = 31
+LATE_MS = 300_000
+"""An occurrence that has not begun so long after its instant is missed for now. A turn before it may take as long."""
+
+LOOK_BACK_DAYS = 35
+"""A series of a month has its last run, and the row of its next occurrence, within these days."""
+
 SCHEMA = StructType(
     [
         StructField("day", DateType()),
@@ -31,30 +40,59 @@ SCHEMA = StructType(
 )
 
 
-def schedules(runs: DataFrame, messages: DataFrame) -> DataFrame:
+def schedules(runs: DataFrame, messages: DataFrame, responses: DataFrame, *, at_ms: int) -> DataFrame:
     """One row per (day, series_id), with the columns of ``SCHEMA``; the day is that of the run's start.
 
     Args:
         runs: series_id, due_at, started_at (timestamps): ``schedule_runs``.
-        messages: series_id, recurrence, timezone, created_at (timestamp).
+        messages: series_id, recurrence, timezone, status, scheduled_at, created_at (timestamps).
+        responses: the same columns.
+        at_ms: the instant of the position, in ms UTC.
     """
-    series = (
-        messages.where("recurrence IS NOT NULL")
-        .groupBy("series_id")
-        .agg(F.max_by(F.struct("recurrence", "timezone"), "created_at").alias("grid"))
-    )
+    occurrences = messages.unionByName(responses).where("series_id IS NOT NULL")
+    grid = F.max_by(F.struct("recurrence", "timezone"), "created_at").alias("grid")
+    series = occurrences.where("recurrence IS NOT NULL").groupBy("series_id").agg(grid)
     first = runs.groupBy("series_id", "due_at").agg(F.count("*").alias("runs"), F.min("started_at").alias("started_at"))
     before = F.lag("due_at").over(Window.partitionBy("series_id").orderBy("due_at"))
     due = first.withColumn("before", before).join(series, "series_id", "left")
     missed = F.udf(missed_between, LongType(), useArrow=False)
     gaps = missed("grid.recurrence", "grid.timezone", F.unix_millis("before"), F.unix_millis("due_at"))
     late = F.greatest(F.unix_millis("started_at") - F.unix_millis("due_at"), F.lit(0))
-    return due.groupBy(F.to_date("started_at").alias("day"), "series_id").agg(
+    begun = due.select(
+        F.to_date("started_at").alias("day"), "series_id", "runs", gaps.alias("missed"), late.alias("late")
+    )
+    every = begun.unionByName(_missed_since(runs, occurrences, at_ms))
+    return every.groupBy("day", "series_id").agg(
         F.sum("runs").alias("runs"),
-        F.sum(F.col("runs") - 1).alias("doubled"),
-        F.sum(gaps).alias("missed"),
-        F.percentile_approx(late, 0.5).alias("late_p50_ms"),
-        F.max(late).alias("late_max_ms"),
+        F.sum(F.greatest(F.col("runs") - 1, F.lit(0))).alias("doubled"),
+        F.sum("missed").alias("missed"),
+        F.percentile_approx("late", 0.5).alias("late_p50_ms"),
+        F.max("late").alias("late_max_ms"),
+    )
+
+
+def _missed_since(runs: DataFrame, occurrences: DataFrame, at_ms: int) -> DataFrame:
+    """The series that go on and have missed something since their last run, on the day of the position.
+
+    The newest occurrence tells whether a series goes on: an older row may still have its recurrence in the mart.
+    """
+    names = ("recurrence", "timezone", "status", "scheduled_at")
+    newest = occurrences.groupBy("series_id").agg(F.max_by(F.struct(*names), "created_at").alias("newest"))
+    live = newest.select("series_id", "newest.*").where("recurrence IS NOT NULL AND status <> 'paused'")
+    last = runs.groupBy("series_id").agg(F.unix_millis(F.max("due_at")).alias("last_due"))
+    missed = F.udf(missed_until, LongType(), useArrow=False)
+    scheduled = F.unix_millis("scheduled_at")
+    count = missed("recurrence", "timezone", "status", scheduled, "last_due", F.lit(at_ms - LATE_MS))
+    return (
+        live.join(last, "series_id", "left")
+        .select(
+            F.to_date(F.timestamp_millis(F.lit(at_ms))).alias("day"),
+            "series_id",
+            F.lit(0).cast("long").alias("runs"),
+            count.alias("missed"),
+            F.lit(None).cast("long").alias("late"),
+        )
+        .where("missed > 0")
     )
 
 
@@ -72,6 +110,31 @@ def missed_between(recurrence: str | None, timezone: str | None, before_ms: int 
     return max(count, 0)
 
 
+def missed_until(
+    recurrence: str, timezone: str | None, status: str, scheduled_ms: int, last_due_ms: int | None, until_ms: int
+) -> int:
+    """How many occurrences of a series should have begun by *until_ms* and have not (ms UTC).
+
+    Args:
+        status: of the newest occurrence. One that was cancelled by hand is left out, and the next one follows.
+        scheduled_ms: its instant on the grid.
+        last_due_ms: the instant of the last run; None: there is none.
+    """
+    has_begun = last_due_ms is not None and last_due_ms >= scheduled_ms
+    count = int(status != "cancelled" and not has_begun and scheduled_ms <= until_ms)
+    at = max(scheduled_ms, last_due_ms or 0)
+    try:
+        while count < MOST_MISSED:
+            at = next_occurrence(recurrence, timezone or "UTC", after_ms=at)
+            if at > until_ms:
+                break
+            count += 1
+    except ConfigInvalid:
+        return count
+    return count
+
+
+_OF_A_SERIES = ("series_id", "recurrence", "timezone", "status", "scheduled_at", "created_at")
 JOB = DailyJob(
     "schedules",
     "Schedules by day and series: late, doubled and missed runs.",
@@ -79,10 +142,13 @@ JOB = DailyJob(
     2,
     {
         "schedule_runs": ("series_id", "due_at", "started_at"),
-        "messages": ("series_id", "recurrence", "timezone", "created_at"),
+        "messages": _OF_A_SERIES,
+        "responses": _OF_A_SERIES,
     },
     schedules,
     days_before=LOOK_BACK_DAYS,
+    has_present=True,
+    version=2,
 )
 
 

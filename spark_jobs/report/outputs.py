@@ -11,7 +11,7 @@ from pyarrow import dataset
 from pyspark.sql import SparkSession
 
 from spark_jobs import daily
-from spark_jobs.command_line import locked_folder, read_manifest
+from spark_jobs.command_line import OutInvalid, locked_folder, read_manifest
 from spark_jobs.daily import DailyJob
 from spark_jobs.jobs import agent_pairs, backlog, costs, deliveries, failures, message_volume, people, schedules
 from spark_jobs.jobs.turn_times import DAY_JOB as TURN_TIMES
@@ -58,14 +58,14 @@ def facts_of(place: str, folder: Path, new_session: Callable[[], SparkSession], 
     manifest, _, base = present(place)
     absent = {job.name: what for job in JOBS if (what := what_lacks(job, manifest))}
     jobs = [job for job in JOBS if job.name not in absent]
-    if not all(_is_current(folder / job.name, place, manifest) for job in jobs):
+    if not all(_is_current(folder / job.name, job, place, manifest) for job in jobs):
         mart = Mart(new_session(), place, manifest, base)
         for job in jobs:
             drop_another(folder / job.name, job, place, manifest)
             daily.run(job, mart, folder / job.name, now_ms=now_ms)
     at = datetime.fromisoformat(manifest.timestamp)
     first = at.astimezone(UTC).date() - timedelta(days=DAYS_READ - 1)
-    rows = {job.name: rows_of(folder / job.name, first) for job in jobs}
+    rows = {job.name: rows_of(folder / job.name, first, job) for job in jobs}
     restored = tuple(each["read_again_from_ms"] for each in manifest.new_histories)
     return Facts(int(at.timestamp() * 1000), now_ms, rows, absent, restored)
 
@@ -81,9 +81,11 @@ def what_lacks(job: DailyJob, manifest: MartManifest) -> str:
     return ""
 
 
-def _is_current(out: Path, place: str, manifest: MartManifest) -> bool:
+def _is_current(out: Path, job: DailyJob, place: str, manifest: MartManifest) -> bool:
     before = read_manifest(out)
-    return before is not None and _position(before) == (place, manifest.generation, manifest.txid)
+    if before is None or not daily.is_of_this_release(job, before):
+        return False
+    return _position(before) == (place, manifest.generation, manifest.txid)
 
 
 def drop_another(out: Path, job: DailyJob, place: str, manifest: MartManifest) -> None:
@@ -104,17 +106,28 @@ def _position(written: Mapping[str, Any]) -> tuple[str, int, str]:
     return written.get("mart", ""), written.get("mart_generation", 0), written.get("txid", "")
 
 
-def rows_of(out: Path, first: date) -> list[Row]:
-    """The rows that a job has written to *out*, from the day *first* on, in the order of their days.
+def rows_of(out: Path, first: date, job: DailyJob) -> list[Row]:
+    """The rows that *job* has written to *out*, from the day *first* on, in the order of their days.
 
     Of the backlog also earlier rows that are still open.
+
+    Raises:
+        OutInvalid: a day lacks columns.
     """
     parquet = out / "parquet"
     if not any(parquet.glob("day=*")):
         return []
     stored = dataset.dataset(str(parquet), format="parquet", partitioning="hive")
     wanted = pc.field("day") >= first.isoformat()
-    if "ended" in stored.schema.names:
+    has_open = "ended" in job.schema.names
+    for file in stored.get_fragments(None if has_open else wanted):
+        missing = set(job.schema.names) - {"day"} - set(file.physical_schema.names)
+        if missing:
+            raise OutInvalid(
+                f"{out} has days without {', '.join(sorted(missing))}, so another release of the job {job.name} wrote "
+                "them: delete that folder, and the next report runs the job again"
+            )
+    if has_open:
         wanted = wanted | pc.field("ended").is_null()
     found = stored.to_table(filter=wanted).to_pylist()
     return sorted(({**row, "day": date.fromisoformat(row["day"])} for row in found), key=lambda row: row["day"])

@@ -15,14 +15,14 @@ BUSY_DAYS = 4
 
 
 def dead_responses(facts: Facts) -> Iterator[Concern]:
-    """Answers that were never delivered."""
-    rows = [row for row in facts.week("deliveries") if row["dead"]]
-    dead = total(rows, "dead")
+    """Answers that were never delivered: dead, and not retried or deleted by hand since."""
+    rows = [row for row in facts.week("deliveries") if row["still_dead"]]
+    dead = total(rows, "still_dead")
     if not dead:
         return
     yield Concern(
         Level.WRONG if any(is_fresh(facts, row) for row in rows) else Level.WATCH,
-        f"{plural(dead, 'answer')} could not be delivered in the last 7 days: {_by_channel(rows, 'dead')}.",
+        f"{plural(dead, 'answer')} could not be delivered in the last 7 days: {_by_channel(rows, 'still_dead')}.",
         "Read what the platform said, mend it, then retry or discard them.",
         "emulator responses list",
         "deliveries",

@@ -12,7 +12,7 @@ from spark_jobs.jobs.deliveries import JOB as DELIVERIES
 from spark_jobs.jobs.failures import JOB as FAILURES
 from spark_jobs.jobs.people import JOB as PEOPLE
 from spark_jobs.jobs.schedules import JOB as SCHEDULES
-from spark_jobs.jobs.schedules import missed_between
+from spark_jobs.jobs.schedules import LATE_MS, missed_between, missed_until
 from spark_jobs.jobs.turn_times import DAY_JOB
 from spark_jobs.jobs.turn_times import JOB as TURN_TIMES
 
@@ -21,7 +21,7 @@ NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
 HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 NINTH, TENTH = date(2025, 10, 9), date(2025, 10, 10)
-INSTANTS = ("created_at", "due_at", "started_at", "process_after", "updated_at")
+INSTANTS = ("created_at", "due_at", "started_at", "process_after", "updated_at", "scheduled_at")
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,8 @@ def frame(spark):
     return frame
 
 
-def computed(job, *frames):
-    found = job.transform(*frames).select(job.schema.fieldNames())
+def computed(job, *frames, **more):
+    found = job.transform(*frames, **more).select(job.schema.fieldNames())
     assert [(field.name, field.dataType) for field in found.schema] == [
         (field.name, field.dataType) for field in job.schema
     ]
@@ -87,32 +87,107 @@ def test_what_waits_is_counted_by_the_hour_in_which_it_was_due(frame):
     ]
 
 
-def test_failures_are_counted_by_their_cause(frame):
-    messages = frame(
-        "agent string, failure string, retry_count long, status string, created_at long",
-        ("a", "killed", 2, "completed", NOON),
-        ("a", "killed", 5, "dead", NOON),
-        ("a", None, 0, "completed", NOON + DAY_MS),
+def failed(number, message, failure, retry_count, kind="message_retry"):
+    """An event; of an earlier release where *failure* is None."""
+    cause = f'"failure": "{failure}", ' if failure else ""
+    return (number, kind, message, f'{{"reason": "r", {cause}"retry_count": {retry_count}}}')
+
+
+@pytest.fixture
+def failures(frame):
+    """The job over rows of messages, each (id, failure, retry_count, status), and events."""
+    schema = "message_id string, agent string, failure string, retry_count long, status string, created_at long"
+    event = "id long, type string, message_id string, data string"
+
+    def failures(messages, *events):
+        rows = [(id_, "a", failure, count, status, NOON) for id_, failure, count, status in messages]
+        return computed(FAILURES, frame(schema, *rows), frame(event, *events))
+
+    return failures
+
+
+def test_each_failed_attempt_is_counted_under_its_own_cause(failures):
+    messages = [("m1", "killed", 3, "dead"), ("m2", None, 1, "completed"), ("m3", None, 0, "completed")]
+    found = failures(
+        messages,
+        failed(1, "m1", "network", 1),
+        failed(2, "m2", "network", 1),
+        failed(3, "m1", "error", 2),
+        failed(4, "m1", "killed", 3, "message_dead"),
     )
-    assert computed(FAILURES, messages) == [(NINTH, "a", "killed", 2, 7, 1), (TENTH, "a", "none", 1, 0, 0)]
+    assert found == [
+        (NINTH, "a", "error", 0, 1, 0),
+        (NINTH, "a", "killed", 1, 1, 1),
+        (NINTH, "a", "network", 0, 2, 0),
+        (NINTH, "a", "none", 2, 0, 0),
+    ]
+
+
+def test_attempts_that_an_earlier_release_recorded_have_the_cause_of_the_row(failures):
+    messages = [("m1", "killed", 5, "dead"), ("m2", "killed", 3, "pending"), ("m3", None, 2, "completed")]
+    found = failures(
+        messages,
+        failed(3, "m2", None, 2),  # the event of the first attempt is pruned
+        failed(5, "m2", "network", 3),
+        failed(6, "m3", None, 1),
+        failed(7, "m3", None, 2),
+    )
+    assert found == [
+        (NINTH, "a", "killed", 2, 7, 1),
+        (NINTH, "a", "network", 0, 1, 0),
+        (NINTH, "a", "none", 1, 0, 0),
+        (NINTH, "a", "unknown", 0, 2, 0),
+    ]
+
+
+def test_a_wait_is_no_failed_attempt_and_a_retry_by_hand_begins_again(failures):
+    found = failures(
+        [("m1", None, 0, "completed")],
+        failed(1, "m1", "rate_limited", 0),
+        failed(2, "m1", "auth", 1, "message_dead"),
+        (3, "message_retried", "m1", "{}"),
+        failed(4, "m1", "network", 1),
+        failed(5, "m1", "rate_limited", 1),
+    )
+    assert found == [(NINTH, "a", "auth", 0, 1, 0), (NINTH, "a", "network", 0, 1, 0), (NINTH, "a", "none", 1, 0, 0)]
+
+
+DELIVERY = "id long, type string, response_id long, channel string, data string, created_at long"
 
 
 def test_a_delivery_counts_on_the_day_on_which_it_ends(frame):
     events = frame(
-        "type string, response_id long, channel string, data string, created_at long",
-        ("response_ready", 1, "telegram", "{}", NOON),
-        ("response_retry", 1, "telegram", "{}", NOON + 10),
-        ("response_acked", 1, "telegram", "{}", NOON + 100),
-        ("response_ready", 2, "telegram", f'{{"deliver_after": {NOON + DAY_MS}}}', NOON),
-        ("response_outcome_unknown", 2, "telegram", "{}", NOON + DAY_MS + 5),
-        ("response_acked", 2, "telegram", "{}", NOON + DAY_MS + 7),
-        ("response_dead", 3, "discord", "{}", NOON),
-        ("response_dead", 4, "discord", '{"reason": "the series was cancelled"}', NOON),
+        DELIVERY,
+        (1, "response_ready", 1, "telegram", "{}", NOON),
+        (2, "response_retry", 1, "telegram", "{}", NOON + 10),
+        (3, "response_acked", 1, "telegram", "{}", NOON + 100),
+        (4, "response_ready", 2, "telegram", f'{{"deliver_after": {NOON + DAY_MS}}}', NOON),
+        (5, "response_outcome_unknown", 2, "telegram", "{}", NOON + DAY_MS + 5),
+        (6, "response_acked", 2, "telegram", "{}", NOON + DAY_MS + 7),
+        (7, "response_dead", 3, "discord", "{}", NOON),
+        (8, "response_dead", 4, "discord", '{"reason": "the series was cancelled"}', NOON),
+        (9, "response_dead", 5, "discord", '{"failure": "called_off"}', NOON),
     )
     assert computed(DELIVERIES, events) == [
-        (NINTH, "discord", 0, 1, 0, 0, None, None, None),
-        (NINTH, "telegram", 1, 0, 1, 0, 100, 100, 100),
-        (TENTH, "telegram", 1, 0, 0, 1, 7, 7, 7),
+        (NINTH, "discord", 0, 1, 0, 0, 1, None, None, None),
+        (NINTH, "telegram", 1, 0, 1, 0, 0, 100, 100, 100),
+        (TENTH, "telegram", 1, 0, 0, 1, 0, 7, 7, 7),
+    ]
+
+
+def test_an_answer_that_was_retried_or_deleted_by_hand_is_no_longer_dead(frame):
+    events = frame(
+        DELIVERY,
+        *((number, "response_dead", number, "discord", "{}", NOON) for number in (1, 2, 3, 4)),
+        (5, "response_retried", 1, "discord", "{}", NOON + DAY_MS),
+        (6, "response_acked", 1, "discord", "{}", NOON + DAY_MS),
+        (7, "response_deleted", 2, "discord", "{}", NOON + DAY_MS),
+        (8, "response_retried", 3, "discord", "{}", NOON + DAY_MS),
+        (9, "response_dead", 3, "discord", "{}", NOON + DAY_MS),
+    )
+    assert [row[:7] for row in computed(DELIVERIES, events)] == [
+        (NINTH, "discord", 0, 4, 0, 0, 1),
+        (TENTH, "discord", 1, 1, 0, 0, 1),
     ]
 
 
@@ -166,9 +241,13 @@ def test_cost_says_how_many_turns_have_no_price(frame):
     ]
 
 
+RUN = "series_id string, due_at long, started_at long"
+OCCURRENCE = "series_id string, recurrence string, timezone string, status string, scheduled_at long, created_at long"
+
+
 def test_schedules_are_late_doubled_and_missed(frame):
     runs = frame(
-        "series_id string, due_at long, started_at long",
+        RUN,
         ("s", NOON, NOON + 10),
         ("s", NOON + HOUR_MS, NOON + HOUR_MS + 30),
         ("s", NOON + HOUR_MS, NOON + HOUR_MS + 40),
@@ -176,11 +255,67 @@ def test_schedules_are_late_doubled_and_missed(frame):
         ("once", NOON, NOON - 5),
     )
     messages = frame(
-        "series_id string, recurrence string, timezone string, created_at long",
-        ("s", "0 0 * * *", "UTC", NOON),
-        ("s", "0 * * * *", "UTC", NOON + 1),
+        OCCURRENCE,
+        ("s", "0 0 * * *", "UTC", "completed", NOON, NOON),
+        ("s", "0 * * * *", "UTC", "pending", NOON + 5 * HOUR_MS, NOON + 1),
     )
-    assert computed(SCHEDULES, runs, messages) == [(NINTH, "once", 1, 0, 0, 0, 0), (NINTH, "s", 4, 1, 2, 20, 30)]
+    found = computed(SCHEDULES, runs, messages, frame(OCCURRENCE), at_ms=NOON + 4 * HOUR_MS + 50)
+    assert found == [(NINTH, "once", 1, 0, 0, 0, 0), (NINTH, "s", 4, 1, 2, 20, 30)]
+
+
+def test_what_was_missed_since_the_last_run_counts_on_the_day_of_the_position(frame):
+    runs = frame(RUN, ("late", NOON, NOON + 10), ("reminder", NOON, NOON), ("well", NOON, NOON))
+    messages = frame(
+        OCCURRENCE,
+        ("late", "0 * * * *", "UTC", "completed", NOON, NOON - HOUR_MS),
+        ("late", "0 * * * *", "UTC", "pending", NOON + HOUR_MS, NOON + 10),
+        ("new", "0 */6 * * *", "UTC", "pending", NOON + 6 * HOUR_MS, NOON),
+        ("well", "0 0 * * *", "UTC", "pending", NOON + DAY_MS // 2, NOON),
+        (None, None, None, "pending", None, NOON),
+    )
+    responses = frame(OCCURRENCE, ("reminder", "30 * * * *", "UTC", "pending", NOON + HOUR_MS // 2, NOON))
+    at_ms = NOON + DAY_MS // 2 + LATE_MS - 1  # 0:05 of the tenth, less a millisecond: what was due at 0:00 may be late
+    assert computed(SCHEDULES, runs, messages, responses, at_ms=at_ms) == [
+        (NINTH, "late", 1, 0, 0, 10, 10),
+        (NINTH, "reminder", 1, 0, 0, 0, 0),
+        (NINTH, "well", 1, 0, 0, 0, 0),
+        (TENTH, "late", 0, 0, 11, None, None),
+        (TENTH, "new", 0, 0, 1, None, None),
+        (TENTH, "reminder", 0, 0, 12, None, None),
+    ]
+
+
+def test_a_series_that_is_paused_or_has_ended_misses_nothing(frame):
+    hourly = ("0 * * * *", "UTC")
+    messages = frame(
+        OCCURRENCE,
+        ("paused", *hourly, "completed", NOON, NOON),
+        ("paused", *hourly, "paused", NOON + HOUR_MS, NOON + 1),
+        ("cancelled", *hourly, "completed", NOON, NOON),  # the mart has not seen that it handed on its recurrence
+        ("cancelled", None, "UTC", "cancelled", NOON + HOUR_MS, NOON + 1),
+        ("last", None, "UTC", "pending", NOON + HOUR_MS, NOON + 1),
+    )
+    assert computed(SCHEDULES, frame(RUN), messages, frame(OCCURRENCE), at_ms=NOON + 9 * HOUR_MS) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "last_due", "until", "missed"),
+    [
+        ("pending", None, NOON - 1, 0),
+        ("pending", None, NOON, 1),
+        ("pending", NOON - 5 * HOUR_MS, NOON + 2 * HOUR_MS, 3),
+        ("processing", NOON, NOON + 2 * HOUR_MS - 1, 1),
+        ("cancelled", None, NOON + HOUR_MS, 1),
+        ("pending", None, NOON + 90 * DAY_MS, 1000),
+    ],
+    ids=["not due", "due", "its own and two more", "it runs", "left out by hand", "at most"],
+)
+def test_occurrences_are_missed_from_the_newest_one_on(status, last_due, until, missed):
+    assert missed_until("0 * * * *", "UTC", status, NOON, last_due, until) == missed
+
+
+def test_a_series_without_a_usable_grid_misses_only_the_occurrence_that_is_known():
+    assert missed_until("no cron", None, "pending", NOON, None, NOON + DAY_MS) == 1
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,10 @@ def failed(days, agent, failure, messages, attempts, dead=0):
     return row | {"messages": messages, "failed_attempts": attempts, "dead": dead}
 
 
-def delivered(days, channel, count, *, dead=0, retries=0, unknown=0, took=(300, 800, 1500)):
+def delivered(days, channel, count, *, dead=0, still_dead=None, retries=0, unknown=0, took=(300, 800, 1500)):
     took = took or (None,) * 3
     row = {"day": back(days), "channel": channel, "delivered": count, "dead": dead, "retries": retries}
-    row["unknown_outcomes"] = unknown
+    row |= {"unknown_outcomes": unknown, "still_dead": dead if still_dead is None else still_dead}
     return row | {f"delivery_p{p}_ms": value for p, value in zip((50, 95, 99), took, strict=True)}
 
 

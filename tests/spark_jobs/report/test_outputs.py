@@ -8,7 +8,7 @@ import pytest
 from pyarrow import parquet as pq
 
 from spark_jobs.__main__ import main
-from spark_jobs.jobs import backlog, costs, failures
+from spark_jobs.jobs import backlog, costs, deliveries, failures
 from spark_jobs.mart.manifest import MartManifest, Privacy, TableFiles
 from spark_jobs.report.outputs import JOBS, drop_another, facts_of, rows_of, what_lacks
 
@@ -46,11 +46,19 @@ def mart(tmp_path):
     return write
 
 
-def write_output(out, job, day, rows, place="/mart", generation=3, txid="0007"):
+def write_output(out, job, day, rows, place="/mart", generation=3, txid="0007", without=(), **more):
+    """Write *rows*, with null in the columns that they lack; none of those in *without*."""
     (out / "parquet" / f"day={day}").mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows), out / "parquet" / f"day={day}" / "part.parquet")
-    facts = {"job": job, "mart": place, "mart_generation": generation, "txid": txid}
-    (out / "manifest.json").write_text(json.dumps(facts))
+    names = [each for each in job.schema.names if each != "day" and each not in without]
+    columns = {each: pa.array([row.get(each) for row in rows]) for each in names}
+    pq.write_table(pa.table(columns), out / "parquet" / f"day={day}" / "part.parquet")
+    facts = {"job": job.name, "version": job.version, "mart": place, "mart_generation": generation, "txid": txid}
+    (out / "manifest.json").write_text(json.dumps(facts | more))
+
+
+def told(rows):
+    """The columns that have a value."""
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
 
 def no_session():
@@ -59,42 +67,55 @@ def no_session():
 
 def test_rows_are_read_from_a_day_on_in_the_order_of_their_days(tmp_path):
     for day, count in (("2025-10-09", 3), ("2025-08-01", 1), ("2025-08-10", 2)):
-        write_output(tmp_path, "failures", day, [{"agent": "a", "messages": count}])
-    assert rows_of(tmp_path, date(2025, 8, 10)) == [
+        write_output(tmp_path, failures.JOB, day, [{"agent": "a", "messages": count}])
+    assert told(rows_of(tmp_path, date(2025, 8, 10), failures.JOB)) == [
         {"agent": "a", "messages": 2, "day": date(2025, 8, 10)},
         {"agent": "a", "messages": 3, "day": date(2025, 10, 9)},
     ]
 
 
 def test_a_message_that_has_waited_for_a_year_is_read(tmp_path):
-    schema = {"ended": date(2024, 10, 2), "messages": 1}
-    write_output(tmp_path, "backlog", "2024-10-01", [schema, {"ended": None, "messages": 2}])
-    assert rows_of(tmp_path, date(2025, 8, 10)) == [{"ended": None, "messages": 2, "day": date(2024, 10, 1)}]
+    rows = [{"ended": date(2024, 10, 2), "messages": 1}, {"ended": None, "messages": 2}]
+    write_output(tmp_path, backlog.JOB, "2024-10-01", rows)
+    assert told(rows_of(tmp_path, date(2025, 8, 10), backlog.JOB)) == [{"messages": 2, "day": date(2024, 10, 1)}]
 
 
 def test_no_output_is_no_row(tmp_path):
-    assert rows_of(tmp_path / "none", date(2025, 8, 10)) == []
+    assert rows_of(tmp_path / "none", date(2025, 8, 10), failures.JOB) == []
+
+
+def test_an_output_that_lacks_a_column_names_the_job_to_run_again(tmp_path, mart, capsys):
+    place = mart(manifest())
+    for job in JOBS:
+        write_output(tmp_path / "page.html.data" / job.name, job, "2025-10-09", [{}], place)
+    late = tmp_path / "page.html.data" / "deliveries"
+    write_output(late, deliveries.JOB, "2025-10-08", [{}], place, without=("still_dead",))
+    assert main(["report", "--mart", place, "--out", str(tmp_path / "page.html")]) == 64
+    assert capsys.readouterr().err == (
+        f"report: {late} has days without still_dead, so another release of the job deliveries wrote them: "
+        "delete that folder, and the next report runs the job again\n"
+    )
 
 
 def test_current_outputs_are_read_without_a_session(tmp_path, mart):
     place = mart(manifest(new_histories=({"read_again_from_ms": 5, "generation": 2},)))
     for job in JOBS:
-        write_output(tmp_path / "data" / job.name, job.name, "2025-10-09", [{"agent": "a"}], place)
+        write_output(tmp_path / "data" / job.name, job, "2025-10-09", [{"agent": "a"}], place)
     facts = facts_of(place, tmp_path / "data", no_session, now_ms=7)
     assert (facts.at_ms, facts.now_ms, facts.restored_ms, facts.absent) == (1_760_011_200_000, 7, (5,), {})
     assert set(facts.rows) == {job.name for job in JOBS}
     assert facts.today == date(2025, 10, 9)
 
 
-@pytest.mark.parametrize("change", [{"generation": 2}, {"txid": "0006"}, {"place": "/other"}])
+@pytest.mark.parametrize("change", [{"generation": 2}, {"txid": "0006"}, {"place": "/other"}, {"version": 0}])
 def test_outputs_of_another_generation_or_mart_are_brought_to_this_one(tmp_path, mart, change):
     place = mart(manifest())
     for job in JOBS:
-        write_output(tmp_path / "data" / job.name, job.name, "2025-10-09", [{"agent": "a"}], place)
+        write_output(tmp_path / "data" / job.name, job, "2025-10-09", [{"agent": "a"}], place)
     last = tmp_path / "data" / JOBS[-1].name
     (last / "parquet" / "day=2025-10-09" / "part.parquet").unlink()
     (last / "parquet" / "day=2025-10-09").rmdir()
-    write_output(last, JOBS[-1].name, "2025-10-09", [{"agent": "a"}], **({"place": place} | change))
+    write_output(last, JOBS[-1], "2025-10-09", [{"agent": "a"}], **({"place": place} | change))
     with pytest.raises(AssertionError, match="a Spark session was asked for"):
         facts_of(place, tmp_path / "data", no_session, now_ms=7)
 
@@ -111,16 +132,16 @@ def test_outputs_of_another_generation_or_mart_are_brought_to_this_one(tmp_path,
     ids=["same", "earlier", "later", "begun_again", "another_mart"],
 )
 def test_what_was_written_for_another_mart_is_dropped(tmp_path, written, is_dropped):
-    write_output(tmp_path, "failures", "2025-10-09", [{"agent": "a"}], **written)
+    write_output(tmp_path, failures.JOB, "2025-10-09", [{"agent": "a"}], **written)
     drop_another(tmp_path, failures.JOB, "/mart", manifest())
     assert (tmp_path / "manifest.json").exists() is not is_dropped
-    assert bool(rows_of(tmp_path, date(2025, 10, 1))) is not is_dropped
+    assert bool(rows_of(tmp_path, date(2025, 10, 1), failures.JOB)) is not is_dropped
 
 
 def test_what_another_job_wrote_is_never_dropped(tmp_path):
-    write_output(tmp_path, "mine", "2025-10-09", [{"agent": "a"}], place="/other")
+    write_output(tmp_path, costs.JOB, "2025-10-09", [{"agent": "a"}], place="/other")
     drop_another(tmp_path, failures.JOB, "/mart", manifest())
-    assert rows_of(tmp_path, date(2025, 10, 1))
+    assert rows_of(tmp_path, date(2025, 10, 1), costs.JOB)
 
 
 @pytest.mark.parametrize(

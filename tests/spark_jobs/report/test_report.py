@@ -59,7 +59,7 @@ def fill(primary):
 def test_the_page_is_made_of_what_the_jobs_wrote(spark, primary, make, options, capsys):
     fill(primary)
     html, data = make(*options)
-    found = {job.name: rows_of(data / job.name, date(2025, 10, 1)) for job in JOBS}
+    found = {job.name: rows_of(data / job.name, date(2025, 10, 1), job) for job in JOBS}
     volume = sorted(found["message_volume"], key=lambda row: (row["day"], row["channel"]))
     assert [(str(row["day"]), row["channel"], row["received"], row["dead"]) for row in volume] == [
         ("2025-10-08", "telegram", 2, 0),

@@ -20,6 +20,13 @@ def test_answers_that_did_not_arrive_are_counted_by_channel(days, level):
     assert [concern.what for concern in found] == [told] * len(level)
 
 
+def test_answers_that_were_retried_by_hand_since_are_not_counted():
+    rows = [delivered(0, "discord", 5, dead=3, still_dead=0), delivered(1, "telegram", 5, dead=4, still_dead=1)]
+    assert said(delivery.dead_responses, deliveries=rows[:1]) == []
+    told = "1 answer could not be delivered in the last 7 days: 1 on telegram."
+    assert said(delivery.dead_responses, deliveries=rows) == [told]
+
+
 def test_unknown_outcomes_are_to_be_looked_at():
     (concern,) = delivery.unknown_outcomes(facts(deliveries=[delivered(2, "discord", 5, unknown=4)]))
     assert concern.level is Level.WATCH
