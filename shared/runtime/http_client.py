@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import httpcore
 
 from shared.core.call_scopes import CallPacing
+from shared.runtime.whole_requests import WholeRequests
 
 CONNECT_LIMIT_S = 5.0
 ANSWER_LIMIT_S = 30.0  # for each piece of it; the caller limits the whole
@@ -156,7 +157,10 @@ class HttpClient:
         if scheme not in self._pools:
             trusted = (self._trusted or httpcore.default_ssl_context()) if scheme == "https" else None
             self._pools[scheme] = httpcore.AsyncConnectionPool(
-                trusted, max_connections=None, keepalive_expiry=self._idle_limit_s
+                trusted,
+                max_connections=None,
+                keepalive_expiry=self._idle_limit_s,
+                network_backend=WholeRequests(),
             )
         return self._pools[scheme]
 

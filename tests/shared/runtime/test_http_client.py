@@ -100,6 +100,22 @@ def test_a_request_is_sent_exactly_as_given():
     assert body == b'{"a": 1}'
 
 
+def test_a_short_request_arrives_in_one_piece():
+    arrived = []
+
+    async def server(reader, writer):
+        while piece := await reader.read(1 << 20):
+            arrived.append(piece)
+            writer.write(OK)
+
+    async def work(_, post):
+        for _ in range(20):
+            await post(b'{"a": 1}')
+
+    talk(server, work)
+    assert [piece.endswith(b'\r\n\r\n{"a": 1}') for piece in arrived] == [True] * 20
+
+
 class Pieces:
     """A body in pieces; ``None`` among them is an error of the caller's."""
 
