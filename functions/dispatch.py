@@ -236,6 +236,8 @@ class Dispatch(WorkerService):
 
     def _interrupt(self) -> None:
         """End the turns whose messages were cancelled, and those that an urgent message can't wait for."""
+        if not self.running_turns and not self._made_room:
+            return
         now_ms = clock.now_ms()
         urgent = ready_sessions.urgent_sessions(self.reader, now_ms=now_ms)
         for session, turn in self.running_turns.items():

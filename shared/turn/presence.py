@@ -47,10 +47,15 @@ class ShowsTurns(Protocol):
 
 @dataclass(slots=True)
 class SaidSoFar:
-    """What the agent has said so far in its turn, as people would read it; *changed* is set with every change."""
+    """What the agent has said so far in its turn, as people would read it; *changed* is set with every change.
+
+    Attributes:
+        is_shown: calls of the platform may be under way.
+    """
 
     text: str
     changed: asyncio.Event
+    is_shown: bool = False
 
     @classmethod
     def nothing(cls) -> "SaidSoFar":
@@ -103,10 +108,12 @@ class Presence:
             yield said
         finally:
             showing.cancel()
-            await asyncio.gather(showing, return_exceptions=True)
+            if said.is_shown:  # no call of it may follow the answer; before that, the answer does not wait
+                await asyncio.gather(showing, return_exceptions=True)
 
     async def _show(self, claim: Claim, person: Message, said: SaidSoFar) -> None:
         await self._sleep(FIRST_AFTER_S)
+        said.is_shown = True
         try:
             channel = self._accounts.look(self._service.reader).get(person.channel)
             if channel is not None:

@@ -112,6 +112,54 @@ def test_a_turn_that_is_over_at_once_shows_nothing(conn, db):
     assert watch(conn, db, quick).calls == []
 
 
+def test_the_end_of_a_turn_that_was_over_at_once_waits_for_nothing(conn, db):
+    put(conn)
+    others = []
+
+    async def go(process):
+        presence = Presence(process, ServedAccounts(Settings.load()), FakeClient(None), lambda: NOW, Timers().sleep)
+        async with presence.shown(take(conn, token="turn_a")):
+            asyncio.get_running_loop().call_soon(others.append, "another turn of the loop")
+        assert others == []
+
+    with process_on(db) as process:
+        asyncio.run(go(process))
+
+
+class Silent:
+    """A platform that answers no call, and takes a moment to give up."""
+
+    pacing = None
+
+    def __init__(self):
+        self.called, self.is_over = asyncio.Event(), False
+
+    async def request(self, *_, **__):
+        self.called.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(3):
+                await asyncio.sleep(0)
+            self.is_over = True
+
+
+def test_no_call_is_left_when_the_turn_ends(conn, db):
+    """A draft that arrives behind the answer would stay there."""
+    put(conn)
+    silent, timers = Silent(), Timers()
+
+    async def go(process):
+        presence = Presence(process, ServedAccounts(Settings.load()), silent, lambda: NOW, timers.sleep)
+        async with presence.shown(take(conn, token="turn_a")):
+            await timers.move(1)
+            await asyncio.wait_for(silent.called.wait(), 60)
+        assert silent.is_over
+
+    with process_on(db) as process:
+        asyncio.run(go(process))
+
+
 UNSEEN = {
     "a task": {"kind": "task"},
     "what only one person sees": {"content": {"context": {"receiver_user_id": "5"}}},
