@@ -314,6 +314,16 @@ class LitestreamReader(DataSourceReader):
             return [RowRange(0, -1)]
         return row_ranges(*bounds, self.requested)
 
+    def ranges(self, rows: int) -> Iterator[RowRange]:
+        """At most *rows* rowids in each; one range where another column is filtered, whose index SQLite may use."""
+        is_by_key = all(condition.column == self.table.key for condition in self.conditions)
+        if self.table.rowid is None or not is_by_key:
+            yield RowRange()
+        elif bounds := self._bounds():
+            low, high = bounds
+            for start in range(low, high + 1, rows):
+                yield RowRange(start, min(start + rows - 1, high))
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Arrow batches of exactly the promised schema, with the rows that pass the pushed filters."""
         span = cast(RowRange, partition)

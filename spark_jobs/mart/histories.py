@@ -7,6 +7,8 @@ an event never changes, so the last event that both have in common shows where t
 from collections.abc import Iterator
 from typing import Any
 
+from pyarrow import compute as pc
+
 from spark_jobs.mart.days import read_day
 from spark_jobs.mart.manifest import MartInvalid, MartManifest
 from spark_jobs.mart.places import MartPlace
@@ -52,10 +54,10 @@ def parts_at(place: MartPlace, before: MartManifest, source: PinnedTables) -> in
 def _has_last_event(place: MartPlace, before: MartManifest, source: PinnedTables) -> bool:
     events = before.tables["events"]
     newest = max(events.days)
-    rows = [
-        row for batch in read_day(place.files, place.base, events.days[newest], _COLUMNS) for row in batch.to_pylist()
-    ]
-    last = max(rows, key=lambda row: row["id"])
+    last: dict[str, Any] = {"id": 0}
+    for batch in read_day(place.files, place.base, events.days[newest], _COLUMNS):
+        if batch.num_rows and (highest := pc.max(batch.column("id"))).as_py() > last["id"]:
+            (last,) = batch.filter(pc.equal(batch.column("id"), highest)).to_pylist()
     found = list(_rows(source, last["id"]))
     return not found or found[0] == last
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 
 from spark_jobs.datasource import Condition
-from spark_jobs.mart.days import DayWriter, days_of, read_day
+from spark_jobs.mart.days import DayWriter, by_day, read_day
 from spark_jobs.mart.ends import ENDINGS, Ends, as_ended, days_of_ends, unseen_ends
 from spark_jobs.mart.histories import history_of, parts_at
 from spark_jobs.mart.manifest import WHOLE, DayFiles, MartManifest, TableFiles
@@ -114,9 +114,9 @@ def _published(run: MartRun, table: MartTable) -> TableFiles:
     days = dict(before.days) if before else {}
     for day in _to_rewrite(run, table, days, changed):
         _rewrite(run, table, writer, days.pop(day, None), changed.pop(day, []))
-    highest = last_id if run.again_from is None else max(run.source.values(table.name, "id"), default=0)
+    highest = last_id if run.again_from is None else run.source.highest(table.name, "id") or 0
     for batch in run.source.read(table.name, _fresh(run, table, last_id), left_out=left_out):
-        highest = max(highest, max(batch.column("id").to_pylist()))
+        highest = max(highest, pc.max(batch.column("id")).as_py())
         writer.write(run.veil.applied(table, batch), table.by)
     for day, files in writer.finish().items():
         days[day] = _joined(days.get(day), files)
@@ -131,16 +131,15 @@ def _changed(run: MartRun, table: MartTable, last_id: int) -> dict[str, list[pa.
     """The rows that the mart has in an earlier state, by day."""
     left_out = run.veil.columns(table)
     seen: set[int] = set()
-    by_day: dict[str, list[pa.RecordBatch]] = {}
+    found: dict[str, list[pa.RecordBatch]] = {}
     for conditions in _changes(run, table, last_id):
         for batch in run.source.read(table.name, *conditions, left_out=left_out):
             ids = batch.column("id").to_pylist()
             fresh = as_masked(batch, [row_id in seen for row_id in ids])
             seen.update(ids)
-            days = days_of(fresh.column(table.by))
-            for day in pc.unique(days).to_pylist():
-                by_day.setdefault(day, []).append(fresh.filter(pc.equal(days, day)))
-    return by_day
+            for day, rows in by_day(fresh, table.by):
+                found.setdefault(day, []).append(rows)
+    return found
 
 
 def _changes(run: MartRun, table: MartTable, last_id: int) -> Iterator[list[Condition]]:
@@ -228,7 +227,7 @@ def _read_at(source: PinnedTables, before: MartManifest | None) -> int:
     for name in ("usage", "messages"):
         if source.has(name):
             since = Condition("updated_at", '"updated_at" >= ?', (latest,))
-            latest = max([latest, *(ms_of(at) for at in source.values(name, "updated_at", since))])
+            latest = max(latest, source.highest(name, "updated_at", since) or 0)
     return latest
 
 

@@ -1,7 +1,9 @@
 """Reads the tables of one pinned position for ``publish``: Arrow batches by ADBC, without Spark."""
 
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,11 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_jobs.copies import OptionInvalid, ReplicaTable, describe
-from spark_jobs.datasource import Condition, LitestreamReader, RowRange
+from spark_jobs.copies import BATCH_ROWS, OptionInvalid, ReplicaTable, describe, open_copy, quoted
+from spark_jobs.datasource import Condition, LitestreamReader
 from spark_jobs.replicas import Pin
+
+_THREADS = 2
 
 
 class PinnedTables:
@@ -45,13 +49,23 @@ class PinnedTables:
             fields = StructType([fields[column] for column in columns])
         reader = LitestreamReader(self.pin, self._describe(name), fields, self._cache_dir)
         reader.conditions = list(conditions)
-        for batch in reader.read(RowRange()):
+        for batch in _read_ahead(reader):
             schema = pa.schema([pa.field(field.name, field.type) for field in batch.schema])
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
     def values(self, name: str, column: str, *conditions: Condition) -> list[Any]:
         """One column of the rows that meet all *conditions*."""
         return [value for batch in self.read(name, *conditions, columns=[column]) for value in batch[0].to_pylist()]
+
+    def highest(self, name: str, column: str, *conditions: Condition) -> int | None:
+        """The highest value of an INTEGER column, instants in ms UTC; None without rows. SQLite finds it alone."""
+        query = f"SELECT max({quoted(column)}) FROM {quoted(name)}"  # noqa: S608 - quoted
+        if conditions:
+            query += " WHERE " + " AND ".join(condition.sql for condition in conditions)
+        with open_copy(self._path) as cursor:
+            cursor.execute(query, tuple(value for condition in conditions for value in condition.values))
+            (found,) = cursor.fetchone()
+        return None if found is None else int(found)
 
     def has_column(self, name: str, column: str) -> bool:
         return column in {field.name for field in self._describe(name).fields}
@@ -63,6 +77,21 @@ class PinnedTables:
         if name not in self._known:
             self._known[name] = describe(self._path, name)
         return self._known[name]
+
+
+def _read_ahead(reader: LitestreamReader) -> Iterator[pa.RecordBatch]:
+    """All batches of *reader*, in order, while threads read the next ones: SQLite and Arrow let other threads run.
+
+    The ranges are small and few are ahead, so memory does not grow with the table.
+    """
+    waiting: deque[Future[list[pa.RecordBatch]]] = deque()
+    with ThreadPoolExecutor(_THREADS) as threads:
+        for part in reader.ranges(BATCH_ROWS):
+            waiting.append(threads.submit(lambda each: list(reader.read(each)), part))
+            if len(waiting) > _THREADS:
+                yield from waiting.popleft().result()
+        while waiting:
+            yield from waiting.popleft().result()
 
 
 def after(row_id: int) -> Condition:
