@@ -145,10 +145,15 @@ def _settings(given: SparkConf, *, is_local: bool, java_options: Sequence[str] |
     else:
         quiet = private / "log4j2.properties"
         quiet.write_text(_QUIET)
-        wished["spark.driver.extraJavaOptions"] = " ".join(
-            [f"-Dlog4j2.configurationFile={quiet}", f"-Djava.io.tmpdir={private}", *java_options]
-        )
+        # An address, because Log4j splits names at commas.
+        options = [f"-Dlog4j2.configurationFile={quiet.as_uri()}", f"-Djava.io.tmpdir={private}", *java_options]
+        wished["spark.driver.extraJavaOptions"] = " ".join(map(_as_option, options))
     return forced | {name: value for name, value in wished.items() if not given.contains(name)}
+
+
+def _as_option(text: str) -> str:
+    """An option of Java's as Spark splits them: a folder may have a space or a quote in its name."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 if __name__ == "__main__":

@@ -77,9 +77,11 @@ def replay(
     }
     failed = sum(each.now["status"] != "completed" for each in found)
     count = f"{len(found)} message{'' if len(found) == 1 else 's'}"
+    # Where the emulator is found by its folder, every command prints that sentence first.
+    place = [] if api.past is not None else [f"{past['sentence'][0].upper()}{past['sentence'][1:]}."]
     return result(
         facts,
-        f"{past['sentence'][0].upper()}{past['sentence'][1:]}.",
+        *place,
         comparison(found, then=_title(facts["then"]), now=_title(facts["now"])),
         f"Replayed {count} of {session} in {made}" + (f"; {failed} of the answers failed." if failed else "."),
         f"The replay alone: {api.command_line(f'sessions show {made}')}",

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from emulator.base.errors import DoesNotExist
-from emulator.cli.commands.past.replay import chosen
+from emulator.cli.client import RestClient
+from emulator.cli.commands.past.replay import chosen, replay
 from shared.db.engine import past
 from shared.db.engine.connection import rows, transaction
 from shared.db.engine.past import Past
@@ -88,6 +89,15 @@ def test_the_same_messages_are_answered_by_another_agent(postroom: Postroom, ses
     assert originals(postroom) == before
     again = postroom.json("replay", session, "--agent", "reviewer")
     assert again["replay"] != found["replay"]  # a fresh session each time
+
+
+@pytest.mark.parametrize("by_folder", [False, True])
+def test_the_sentence_of_the_past_is_said_once(postroom: Postroom, session: str, by_folder: bool) -> None:
+    """A command that finds the emulator by its folder has said it before the replay begins."""
+    api = RestClient(postroom.url, TOKEN, past="this is the past" if by_folder else None)
+    second = ids(postroom)[1]
+    said = replay(api, session, agent="reviewer", begin=second, end=second).parts
+    assert sum("it sends to nobody" in str(each) for each in said) == int(not by_folder)
 
 
 def test_a_part_is_replayed_with_the_agent_of_then(postroom: Postroom, session: str) -> None:
