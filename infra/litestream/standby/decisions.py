@@ -60,18 +60,26 @@ class FollowerProgress:
         newest: the newest position in the bucket.
         moved_s: when its position last changed, or it last had everything.
         level_s: when it last had everything; None if it never had.
+        seen_s: when *newest* was listed.
     """
 
     txid: str | None = None
     newest: str = ""
     moved_s: float = 0.0
     level_s: float | None = None
+    seen_s: float = 0.0
 
     def saw(self, txid: str | None, newest: str, now_s: float) -> "FollowerProgress":
-        """The progress after a look at *now_s*."""
+        """The progress after a look at *now_s*.
+
+        A busy host commits between the listing and the look, so a follower that is well is hardly ever level with the
+        newest listing. It was level when the one before was made, if it has all of that now.
+        """
         is_level = txid is not None and newest <= txid
+        was_level = txid is not None and self.newest != "" and self.newest <= txid
+        level_s = now_s if is_level else self.seen_s if was_level else self.level_s
         has_moved = txid != self.txid or is_level
-        return FollowerProgress(txid, newest, now_s if has_moved else self.moved_s, now_s if is_level else self.level_s)
+        return FollowerProgress(txid, newest, now_s if has_moved else self.moved_s, level_s, now_s)
 
     def stands_still(self, now_s: float, still_s: float = STILL_S) -> bool:
         """Whether the bucket has newer commits, and the follower has not come on for *still_s*."""

@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import time
 
 import pytest
 
@@ -18,10 +19,11 @@ def accepted_by(host: Host, platform: PairPlatform) -> int:
     return sum(port == host.ports["ingest"] for _, port in platform.accepted)
 
 
-def begin_pair(make_host: MakeHost, **environment: str) -> tuple[Host, Host]:
+def begin_pair(make_host: MakeHost, megabytes: int = 0, **environment: str) -> tuple[Host, Host]:
     """Two hosts, the first of which works."""
     first = make_host(**environment)
     first.prepare({"many": 8}, dict.fromkeys(CHATS, "many"))
+    first.fill(megabytes)
     first.start()
     first.wait_active()
     second = make_host(**environment)
@@ -33,16 +35,20 @@ def begin_pair(make_host: MakeHost, **environment: str) -> tuple[Host, Host]:
 def test_a_planned_move_and_back_loses_nothing_and_the_old_host_returns_as_the_standby(
     make_host: MakeHost, platform: PairPlatform
 ) -> None:
-    first, second = begin_pair(make_host)
+    first, second = begin_pair(make_host, int(os.environ.get("STANDBY_MB", "0")))
     texts = lines(CHATS, 100_000, lambda _: "ok", random.Random(1))
-    until("the copy to have everything", lambda: second.status()[0] == 200)  # the bucket is listed every 5 s
-    assert second.status()[1]["part"] == "standby"
 
     with platform.people(0, texts, pace_s=0.2):
         until("messages", lambda: accepted_by(first, platform) > 10)
+        until("a standby that is well, under load", lambda: second.status()[0] == 200)  # a listing every 5 s
+        assert second.status()[1]["part"] == "standby"
+        stopped_s = time.monotonic()
         first.stop()
+        freed_s = time.monotonic()
         assert first["standby"].said("standby.active")
         until("the second host to answer", lambda: accepted_by(second, platform) > 10)
+        answered_s = next(at for at, port in platform.accepted if port == second.ports["ingest"])
+        print(f"stop {freed_s - stopped_s:.1f} s, stop to the first 2xx {answered_s - stopped_s:.1f} s")
         second.wait_active()
         assert second.status()[1]["part"] == "active"
 

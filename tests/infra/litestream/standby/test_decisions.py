@@ -59,3 +59,14 @@ def test_a_follower_that_comes_on_slowly_does_not_stand_still():
 
 def test_a_copy_that_is_not_whole_yet_does_not_stand_still():
     assert not FollowerProgress().saw(None, TWO, 10.0).stands_still(3600.0, 30)
+
+
+def test_a_follower_of_a_busy_host_was_level_when_the_listing_before_was_made():
+    first = FollowerProgress().saw("0000000000000005", "0000000000000007", 100.0)
+    assert first.level_s is None
+
+    second = first.saw("0000000000000039", "000000000000003a", 105.0)
+    assert second.level_s == 100.0, "it has all that the bucket had then"
+    third = second.saw("0000000000000039", "0000000000000050", 110.0)
+    assert third.level_s == 100.0, "it lacks what the bucket had at 105"
+    assert third.saw("0000000000000039", "0000000000000050", 140.0).stands_still(140.0)
