@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from spark_jobs.mart.manifest import DayFiles, MartManifest, TableFiles
 pytestmark = pytest.mark.spark
 NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
 DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
 
 
 def manifest(days, timestamp="2025-12-01T10:00:00Z"):
@@ -121,6 +123,37 @@ def test_the_causes_of_attempts_are_known_although_the_database_has_pruned_them(
         ("network", 0, 1, 0),
         ("none", 1, 0, 0),
     ]
+
+
+def test_what_a_schedule_misses_moves_with_the_position_until_it_runs_again(spark, primary, cache, tmp_path):
+    """The mart's position stands for the present. Each run computes the day of the last one again."""
+    mart, out = tmp_path / "mart", tmp_path / "out"
+    occurrence = (
+        "INSERT INTO messages (message_id, id_prefix, channel, sender, message, agent, session_id, status, recurrence,"
+        " timezone, scheduled_at, series_id, created_at, updated_at)"
+        " VALUES (?, 'task', 'schedule', 'ann', 'report', 'a', 1, 'pending', '0 * * * *', 'UTC', ?, 'series_1', ?, 5)"
+    )
+    begun = "INSERT INTO schedule_runs (series_id, message_id, due_at, started_at) VALUES ('series_1', ?, ?, ?)"
+
+    def missed(position):
+        primary.replicate()
+        assert main(["publish", "--replica", primary.url, "--mart", str(mart), "--cache-dir", str(cache)]) == 0
+        manifest = mart / "current" / "manifest.json"  # the position has the instant of Litestream's last write
+        text = re.sub(r'"timestamp": "[^"]*"', f'"timestamp": "{position}"', manifest.read_text())
+        manifest.write_text(text)
+        assert main(["schedules", "--mart", str(mart), "--out", str(out)]) == 0
+        rows = spark.read.schema(schedules.JOB.schema).parquet(f"{out}/parquet").collect()
+        return sorted((str(row.day), row.runs, row.missed) for row in rows)
+
+    primary.execute(begun, [("task_1", NOON, NOON)])
+    primary.execute(occurrence, [("task_2", NOON + HOUR_MS, NOON)])
+    assert missed("2025-10-09T15:30:00Z") == [("2025-10-09", 1, 3)]
+    primary.receive(1)
+    assert missed("2025-10-10T00:30:00Z") == [("2025-10-09", 1, 0), ("2025-10-10", 0, 12)]
+    primary.execute(begun, [("task_2", NOON + HOUR_MS, NOON + 13 * HOUR_MS)])
+    primary.execute("UPDATE messages SET status = 'completed', recurrence = NULL WHERE message_id = 'task_2'")
+    primary.execute(occurrence, [("task_3", NOON + 14 * HOUR_MS, NOON + 13 * HOUR_MS)])
+    assert missed("2025-10-10T01:00:00Z") == [("2025-10-09", 1, 0), ("2025-10-10", 1, 0)]
 
 
 def test_a_folder_of_a_job_that_read_a_replica_is_refused(primary, cache, tmp_path, capsys):
