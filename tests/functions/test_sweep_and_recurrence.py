@@ -467,7 +467,7 @@ def test_only_small_tables_are_analysed(conn):
     names = column(conn, "SELECT DISTINCT tbl FROM sqlite_stat1")
     assert {"messages", "sessions"} <= set(names)
     rows(conn, "DELETE FROM sqlite_stat1")
-    rows(conn, "UPDATE messages SET id = 20001 WHERE id = 5")
+    rows(conn, "UPDATE messages SET id = 8001 WHERE id = 5")
     sweep_at(NOW)
     assert "messages" not in column(conn, "SELECT DISTINCT tbl FROM sqlite_stat1")
     assert "sessions" in column(conn, "SELECT DISTINCT tbl FROM sqlite_stat1")
