@@ -117,12 +117,13 @@ def days_to_compute(job: DailyJob, manifest: MartManifest, done: Done, written: 
             known.add(day)
             if files.generation > done.generation:
                 changed |= job.affected(day)
+    if job.has_present and known:
+        present_days = {day_of(each) for each in (done.timestamp, manifest.timestamp) if each}
+        known |= present_days  # also where no input is of that day
+        if manifest.generation > done.generation:
+            changed |= present_days
     for day in set(written) - known:  # a new history, or a person who was taken out, can leave a day empty
         changed |= job.affected(day)
-    if job.has_present and known and manifest.generation > done.generation:
-        present_days = {day_of(manifest.timestamp), *([day_of(done.timestamp)] if done.timestamp else ())}
-        changed |= present_days
-        known |= present_days
     return sorted(changed & (known | set(written)))
 
 

@@ -58,7 +58,7 @@ def test_the_days_of_the_last_position_and_of_this_one_are_computed_where_the_ou
     days = {"2025-10-01": 2}
     last = Done(7, "2025-11-29T23:59:59Z")
     assert days_to_compute(schedules.JOB, manifest(days), last, []) == ["2025-11-29", "2025-12-01"]
-    assert days_to_compute(schedules.JOB, manifest(days), Done(9, "2025-12-01T10:00:00Z"), []) == []
+    assert days_to_compute(schedules.JOB, manifest(days), Done(9, "2025-12-01T10:00:00Z"), ["2025-12-01"]) == []
     assert days_to_compute(schedules.JOB, manifest(days), Done(), []) == ["2025-10-01", "2025-12-01"]
     assert days_to_compute(schedules.JOB, manifest({}), Done(), []) == []
 
