@@ -234,6 +234,10 @@ def test_the_lease_counts_from_before_its_write(tmp_path: Path) -> None:
     assert other.until_s == 0
 
 
+HOLE = (
+    '{"level":"ERROR","msg":"compaction failed","level":1,"error":"write ltx file: extract timestamp from LTX header: '
+    'non-contiguous transaction ids in input files: (5,5) -> (7,7)"}'
+)
 SCRIPT = 'read -r said < "$0"; echo "$said"; test "$said" = "an end" || exec sleep 60'
 
 
@@ -241,6 +245,7 @@ SCRIPT = 'read -r said < "$0"; echo "$said"; test "$said" = "an end" || exec sle
     ("said", "told"),
     [
         ('{"msg":"sync error"}', [("replicate.doubtful", True), ("replicate.litestream_ended", False)]),
+        (HOLE, [("replicate.doubtful", True), ("replicate.litestream_ended", False)]),
         ("an end", [("replicate.litestream_ended", True)]),  # nothing answers any more
     ],
 )
