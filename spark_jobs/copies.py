@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import adbc_driver_sqlite.dbapi as sqlite
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, DataType, DoubleType, LongType, StringType, StructField, TimestampType
 
 from shared.core.errors import ConfigInvalid, PermanentError
+from spark_jobs import copy_cursor
+from spark_jobs.copy_cursor import CopyCursor
 
 BATCH_ROWS = 16_384
 INSTANTS = frozenset(
@@ -100,10 +101,10 @@ def sentinel_row(types: Sequence[DataType]) -> str:
     return "SELECT " + ", ".join(f"{_SENTINELS[kind]} AS c{number}" for number, kind in enumerate(types))
 
 
-def typed_batches(cursor: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def typed_batches(cursor: CopyCursor, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The result of a query that begins with :func:`sentinel_row`, in the promised types."""
     skip = 1
-    for batch in cursor.fetch_record_batch():
+    for batch in cursor.batches():
         rows = batch.slice(skip)
         skip = 0
         if rows.num_rows:
@@ -146,7 +147,7 @@ def describe_all(path: Path, *, has_timestamps: bool = True) -> dict[str, Replic
     return found
 
 
-def _tables(cursor: Any) -> dict[str, tuple[int, int]]:
+def _tables(cursor: CopyCursor) -> dict[str, tuple[int, int]]:
     """Whether each table is WITHOUT ROWID, and STRICT, by name."""
     cursor.execute(TABLES)
     return {table: (wr, strict) for table, wr, strict in cursor.fetchall() if not table.startswith(INTERNAL)}
@@ -182,7 +183,7 @@ def _type_of(column: str, declared: str, has_timestamps: bool) -> DataType:
 
 
 @contextmanager
-def open_copy(path: Path) -> Iterator[Any]:
+def open_copy(path: Path) -> Iterator[CopyCursor]:
     """A cursor on a restored file, which never changes.
 
     Raises:
@@ -190,10 +191,9 @@ def open_copy(path: Path) -> Iterator[Any]:
     """
     uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
     try:
-        with sqlite.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
-            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
+        with CopyCursor(uri, BATCH_ROWS) as cursor:
             yield cursor
-    except sqlite.Error as error:
+    except copy_cursor.Error as error:
         reason = str(error).partition("\n")[0]  # the query follows
         raise CopyUnreadable(
             f"{path}, the copy of the replica on this host, can't be read ({reason}): delete it, and the next reader "
@@ -202,7 +202,7 @@ def open_copy(path: Path) -> Iterator[Any]:
 
 
 @contextmanager
-def open_both(old: Path, new: Path) -> Iterator[Any]:
+def open_both(old: Path, new: Path) -> Iterator[CopyCursor]:
     """A cursor on the later copy, with the earlier one attached as ``old``.
 
     Raises:

@@ -7,13 +7,13 @@ and nothing is sorted.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from spark_jobs.copies import open_both, quoted, sentinel_row, typed_batches
+from spark_jobs.copy_cursor import CopyCursor
 from spark_jobs.history.matches import MatchedTable
 from spark_jobs.replicas import Pin
 
@@ -41,7 +41,7 @@ class TableCounts:
     changes: dict[str, int]
 
 
-def count(cursor: Any, table: MatchedTable) -> TableCounts:
+def count(cursor: CopyCursor, table: MatchedTable) -> TableCounts:
     """Count the differences of a table, in one walk over each copy; *cursor* has both (``open_both``)."""
     lacks_new, lacks_old = _is_missing(table, "n"), _is_missing(table, "o")
     each = "".join(f", count(*) FILTER (WHERE NOT {lacks_old} AND {_differs(table, name)})" for name in table.shared)

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import dataset
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
@@ -166,6 +165,8 @@ def _received_by_day(parquet: Path) -> Counter[date]:
     received: Counter[date] = Counter()
     if not parquet.is_dir():
         return received
+    from pyarrow import dataset  # it brings pandas, half a second that a first run does not need
+
     by_day = dataset.partitioning(pa.schema([("day", pa.string())]), flavor="hive")
     stored = dataset.dataset(str(parquet), format="parquet", partitioning=by_day)
     for batch in stored.to_batches(columns=["day", "received"]):

@@ -64,7 +64,7 @@ class PinnedTables:
             query += " WHERE " + " AND ".join(condition.sql for condition in conditions)
         with open_copy(self._path) as cursor:
             cursor.execute(query, tuple(value for condition in conditions for value in condition.values))
-            (found,) = cursor.fetchone()
+            ((found,),) = cursor.fetchall()
         return None if found is None else int(found)
 
     def has_column(self, name: str, column: str) -> bool:
