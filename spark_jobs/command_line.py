@@ -26,7 +26,7 @@ from shared.core import clock
 from shared.core.errors import ConfigInvalid, InUse, PostroomError
 from spark_jobs.replicas import Pin, PositionMissing, ReplicaMissing, ReplicaUnreachable, pinned
 from spark_jobs.seconds import as_fields, counted_job
-from spark_jobs.session import session
+from spark_jobs.session import SMALL_BYTES, session
 
 _log = logging.getLogger("postroom.jobs")
 _ROOT = Path(__file__).resolve().parent.parent
@@ -96,8 +96,9 @@ def run_job(
     def do() -> str:
         with locked_folder(out):
             check(out)
-        pin, _ = pinned(options.replica, **position_of(options))
-        return run(session(job, makes_archive=True), pin)
+        pin, path = pinned(options.replica, **position_of(options))
+        is_small = path.stat().st_size <= SMALL_BYTES
+        return run(session(job, makes_archive=True, is_small=is_small), pin)
 
     return run_command(job, do)
 

@@ -28,7 +28,7 @@ from spark_jobs.command_line import (
 from spark_jobs.mart.frames import Mart, open_mart
 from spark_jobs.mart.manifest import MartInvalid, MartManifest
 from spark_jobs.mart.places import present
-from spark_jobs.session import session
+from spark_jobs.session import SMALL_ROWS, session
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +146,8 @@ def main_of(job: DailyJob, argv: Sequence[str] | None) -> int:
 
     def do() -> str:
         out = Path(options.out)
-        present(options.mart)  # a wrong place is told before Spark's ten seconds
-        spark = session(job.name, makes_archive=True)
+        manifest, _, _ = present(options.mart)  # a wrong place is told before Spark's ten seconds
+        spark = session(job.name, makes_archive=True, is_small=manifest.rows <= SMALL_ROWS)
         days = run(job, open_mart(spark, options.mart), out, now_ms=clock.now_ms())
         if not _written(out):
             return "the mart has nothing for this job yet\n"

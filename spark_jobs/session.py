@@ -24,6 +24,10 @@ from spark_jobs import java_archive
 from spark_jobs.datasource import PUSHDOWN, register
 from spark_jobs.seconds import counted
 
+SMALL_BYTES = 500_000_000
+SMALL_ROWS = 1_000_000
+"""A database, or a mart, up to which a session is for a small job."""
+
 _ROOT = Path(__file__).resolve().parent.parent
 _QUIET = """\
 rootLogger.level = warn
@@ -40,23 +44,25 @@ logger.gateway.level = warn
 """
 
 
-def session(app_name: str, *, makes_archive: bool = False) -> SparkSession:
+def session(app_name: str, *, makes_archive: bool = False, is_small: bool = False) -> SparkSession:
     """The running session, or a new one; both know ``format("litestream")``.
 
     A new session changes this process: umask 077, and the workers run this Python. It stops when the process ends.
 
     Args:
         makes_archive: if there is no class-data archive yet, Java writes one when the process ends.
+        is_small: the job reads little, so Java compiles quickly instead of well. That halves its CPU, most of which is
+            the compiler's.
 
     Raises:
         ConfigInvalid: there is no Java.
     """
-    spark = SparkSession.getActiveSession() or _start(app_name, makes_archive=makes_archive)[0]
+    spark = SparkSession.getActiveSession() or _start(app_name, makes_archive=makes_archive, is_small=is_small)[0]
     register(spark)
     return spark
 
 
-def _start(app_name: str, *, makes_archive: bool) -> tuple[SparkSession, Path | None]:
+def _start(app_name: str, *, makes_archive: bool, is_small: bool = False) -> tuple[SparkSession, Path | None]:
     """The session, and the file to which its Java writes an archive at its end, if it does."""
     os.umask(0o077)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -65,7 +71,7 @@ def _start(app_name: str, *, makes_archive: bool) -> tuple[SparkSession, Path | 
         SparkContext._ensure_initialized()  # until then SparkConf() is empty
     given = SparkConf()
     is_local = given.get("spark.master", "local[*]").startswith("local")
-    options, part = (None, None) if submitted else _archive_options(makes_archive)
+    options, part = (None, None) if submitted else java_options(makes_archive=makes_archive, is_small=is_small)
     settings = _settings(given, is_local=is_local, java_options=options)
     settings["spark.app.name"] = given.get("spark.app.name", app_name) if submitted else app_name
     with counted("java"):
@@ -79,13 +85,14 @@ def _start(app_name: str, *, makes_archive: bool) -> tuple[SparkSession, Path | 
     return spark, part
 
 
-def _archive_options(makes_archive: bool) -> tuple[Sequence[str], Path | None]:
+def java_options(*, makes_archive: bool, is_small: bool) -> tuple[Sequence[str], Path | None]:
     """Java's options, and the file to which it writes an archive at its end, if it does."""
+    compiler = ("-XX:TieredStopAtLevel=1",) if is_small else ()
     found = java_archive.found()
     if found is not None:
-        return java_archive.reading(found), None
+        return (*compiler, *java_archive.reading(found)), None
     part = java_archive.new_part() if makes_archive else None
-    return (java_archive.writing(part) if part else ()), part
+    return (*compiler, *(java_archive.writing(part) if part else ())), part
 
 
 def _stop(spark: SparkSession, part: Path | None) -> None:

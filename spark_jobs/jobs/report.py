@@ -8,13 +8,16 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from shared.core import clock
 from spark_jobs.command_line import OutInvalid, parser_of, run_command
+from spark_jobs.mart.places import present
 from spark_jobs.report.facts import Facts
 from spark_jobs.report.judgement import judge, verdict
 from spark_jobs.report.outputs import facts_of
 from spark_jobs.report.page import page
-from spark_jobs.session import session
+from spark_jobs.session import SMALL_ROWS, session
 
 JOB = "report"
 
@@ -32,11 +35,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     def do() -> str:
         out = _checked(Path(options.out))
         data = Path(options.data) if options.data else out.with_name(f"{out.name}.data")
-        facts = facts_of(options.mart, data, lambda: session(JOB), now_ms=clock.now_ms())
+        facts = facts_of(options.mart, data, lambda: _session(options.mart), now_ms=clock.now_ms())
         _write(out, page(facts, options.mart))
         return _said(facts, out)
 
     return run_command(JOB, do)
+
+
+def _session(mart: str) -> SparkSession:
+    manifest, _, _ = present(mart)
+    return session(JOB, is_small=manifest.rows <= SMALL_ROWS)
 
 
 def _checked(out: Path) -> Path:

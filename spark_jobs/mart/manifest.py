@@ -87,6 +87,10 @@ class MartManifest:
     new_histories: tuple[dict[str, Any], ...] = ()
 
     @property
+    def rows(self) -> int:
+        return sum(table.rows for table in self.tables.values())
+
+    @property
     def files(self) -> frozenset[str]:
         return frozenset(name for table in self.tables.values() for day in table.days.values() for name in day.files)
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.session import java_options
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
 from spark_jobs.session import session
@@ -29,3 +31,16 @@ def test_the_folder_for_temporary_files_may_have_a_space_and_a_quote_in_its_name
     assert (count, Path(private).parent) == ("7", folder)
     assert "ERROR" not in done.stderr, "log4j has found its file"
     assert list(folder.iterdir()) == []
+
+
+def test_java_compiles_quickly_for_a_small_job_only(monkeypatch, tmp_path):
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.touch()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    quick = "-XX:TieredStopAtLevel=1"
+    assert java_options(makes_archive=False, is_small=True) == ((quick,), None)
+    assert java_options(makes_archive=False, is_small=False) == ((), None)
+    options, part = java_options(makes_archive=True, is_small=True)
+    assert options[:2] == (quick, f"-XX:ArchiveClassesAtExit={part}")
