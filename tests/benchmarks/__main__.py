@@ -55,6 +55,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help=f"what to run: {known}, or one line such as queue.enqueue")
     parser.add_argument("--quick", action="store_true", help="a short run; its figures prove nothing")
     parser.add_argument("--rows", type=int, help="how many finished rows the grown database has (10 million)")
+    parser.add_argument("--messages", type=int, help="how many messages the large history for Spark has (5 million)")
     parser.add_argument("--rounds", type=int, help="how many rounds (5)")
     parser.add_argument("--folder", type=Path, default=Path("out/benchmarks"), help="where, on a real disk")
     return parser.parse_args(arguments)
@@ -71,6 +72,7 @@ def _scale(folder: Path, options: argparse.Namespace) -> Scale:
         soak_s=20.0 if quick else 600.0,
         rows=options.rows or (100_000 if quick else 10_000_000),
         is_quick=quick,
+        messages=options.messages,
     )
 
 

@@ -16,6 +16,7 @@ class Scale:
     """How long and how large: the whole benchmark, or a quick run.
 
     *folder*: on a real disk, emptied at the end. *cache*: keeps the grown database from one run to the next.
+    *messages*: of the large history for Spark, in place of five million.
     """
 
     folder: Path
@@ -26,6 +27,11 @@ class Scale:
     soak_s: float
     rows: int
     is_quick: bool
+    messages: int | None = None
+
+    def large_history(self) -> int:
+        """How many messages the large history for Spark has."""
+        return self.messages or self.few(5_000_000, 50_000)
 
     def few(self, whole: int, quick: int) -> int:
         """*whole*, or *quick* in a quick run."""

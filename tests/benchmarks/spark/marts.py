@@ -48,8 +48,8 @@ class _Counted(PinnedTables):
 
 
 def published(scale: Scale) -> Iterator[Line]:
-    """Five million messages into a new mart, in turns with DuckDB; then the rows of the day after."""
-    past = history(scale, scale.few(5_000_000, 50_000))
+    """The large history into a new mart, in turns with DuckDB; then the rows of the day after."""
+    past = history(scale, scale.large_history())
     folder = scale.place("publish")
     cache = folder / "cache"
     path = replicas.ensure_local(past.today, cache)
@@ -97,11 +97,12 @@ def _tomorrow(past: History, mart: Path, cache: str) -> Line:
 def memory(scale: Scale) -> Iterator[Line]:
     """The most memory of two jobs, in a Java with 512 MB, over a million messages and over five."""
     most: dict[tuple[str, int], list[float]] = {}
-    sizes = (scale.few(1_000_000, 20_000), scale.few(5_000_000, 50_000))
+    sizes = (scale.few(1_000_000, 20_000), scale.large_history())
     for number in range(scale.few(3, 1)):
         for size in sizes:
             past = history(scale, size)
             folder = scale.place(f"memory-{size}-{number}")
+            replicas.ensure_local(past.today, scale.folder / "memory-cache")  # Litestream's own memory is not the job's
             jobs = {
                 "publish": ["--replica", past.url, "--txid", past.today.txid, "--mart", f"{folder}/mart"],
                 "message_volume": ["--replica", past.url, "--txid", past.today.txid, "--out", f"{folder}/volume"],
@@ -112,7 +113,7 @@ def memory(scale: Scale) -> Iterator[Line]:
                 most.setdefault((job, size), []).append(_peak_mb([job, *arguments, *cached]))
     for job in ("publish", "message_volume", "people"):
         small, large = (most[job, size] for size in sizes)
-        beside = f"{Spread.of(small):,.0f} MB, {Spread.of(large):,.0f} MB, of all its processes (PSS)"
+        beside = f"{Spread.of(small):,.0f} MB, {Spread.of(large):,.0f} MB, of all its processes (PSS), restored before"
         what = f"most memory of `{job}` over {sizes[1]:,} messages / over {sizes[0]:,}, Java with {_HEAP}"
         reason = "Java fills the heap that it may have before it collects"
         yield at_most(what, ratios(large, small), 1.25, "", beside=beside, reason=reason)

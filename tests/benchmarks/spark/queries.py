@@ -43,8 +43,8 @@ def at_1m(scale: Scale) -> Iterator[Line]:
 
 
 def at_5m(scale: Scale) -> Iterator[Line]:
-    """Five million messages."""
-    yield from _lines(scale, history(scale, scale.few(5_000_000, 50_000)))
+    """Five million messages, or as many as ``--messages`` says."""
+    yield from _lines(scale, history(scale, scale.large_history()))
 
 
 def _lines(scale: Scale, past: History) -> Iterator[Line]:
