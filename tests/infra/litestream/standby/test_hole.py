@@ -86,18 +86,20 @@ def pair(tmp_path, url):
         host.process.close()
 
 
-def test_the_active_host_leaves_a_prefix_with_a_hole_and_the_standby_restores_anew(pair, url):
-    first, second = pair
-    store = open_store(url, ENVIRONMENT)
+def begin(first, second, store):
+    """Both hosts at work; the prefix that the first one writes to."""
     first.start()
     first.process.wait_for("replicate.begun")
     first.write(1)
-    before = lease_record.read(store).current
-    files = before.key(store.newest_ltx_files)
     second.start()
     second.process.wait_for("standby.following")
     until("a standby that is well", lambda: second.status()[0] == 200)
+    return lease_record.read(store).current
 
+
+def make_hole(first, second, store, prefix):
+    """Three commits, of which the bucket loses the second before the standby has it."""
+    files = prefix.key(store.newest_ltx_files)
     follower = second.follower()
     os.kill(follower, signal.SIGSTOP)
     for _ in range(3):
@@ -106,6 +108,13 @@ def test_the_active_host_leaves_a_prefix_with_a_hole_and_the_standby_restores_an
         until("a file for each commit", lambda known=known: len(store.names(files, limit=100)) > known)
     store.delete(store.names(files, limit=100)[-2])
     os.kill(follower, signal.SIGCONT)
+
+
+def test_the_active_host_leaves_a_prefix_with_a_hole_and_the_standby_restores_anew(pair, url):
+    first, second = pair
+    store = open_store(url, ENVIRONMENT)
+    before = begin(first, second, store)
+    make_hole(first, second, store, before)
     until("a word of it", lambda: second.status()[1]["copy"]["commits_behind"] > 0)
     first.write(1)
 
@@ -123,3 +132,20 @@ def test_the_active_host_leaves_a_prefix_with_a_hole_and_the_standby_restores_an
     second.process.wait_for("standby.active")
     assert read_facts(second.database).newest_event_id == 5
     assert not second.process.events("standby.restoring")
+
+
+def test_a_takeover_at_a_hole_is_refused_and_nobody_starts_with_half_of_the_history(pair, url):
+    first, second = pair
+    store = open_store(url, ENVIRONMENT)
+    before = begin(first, second, store)
+    make_hole(first, second, store, before)
+    os.killpg(first.process.pid, signal.SIGKILL)  # before Litestream compacts
+    first.process.end()
+
+    (refused,) = second.process.wait_for("standby.refused")
+
+    assert "non-contiguous" in refused["reason"]
+    assert second.process.end() == 65
+    assert not second.database.exists()
+    there = lease_record.read(store)
+    assert (there.current, there.is_released) == (before, True), "the next host may try, with the object put back"
