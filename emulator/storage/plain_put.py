@@ -18,10 +18,14 @@ _ASKS_FOR_MORE = (  # a condition, a check of the body, or a body in another for
 
 
 class PlainPut(NamedTuple):
-    """The PUT of one object: its body as the server reads it, and its metadata by the names of headers."""
+    """The PUT of one object: its body as the server reads it, and its metadata by the names of headers.
+
+    ``is_whole``: the client sent as many bytes as it announced. One that is killed in the middle did not.
+    """
 
     body: bytes
     metadata: dict[str, str]
+    is_whole: bool = True
 
 
 def plain_put(environ: dict[str, Any]) -> PlainPut | None:
@@ -44,4 +48,5 @@ def plain_put(environ: dict[str, Any]) -> PlainPut | None:
             metadata["x-amz-meta-" + name.removeprefix(_METADATA).replace("_", "-").lower()] = value
         elif name.startswith("HTTP_X_AMZ_") and name not in _HARMLESS:
             return None
-    return PlainPut(environ["wsgi.input"].read(int(length)), metadata)
+    body = environ["wsgi.input"].read(int(length))
+    return PlainPut(body, metadata, is_whole=len(body) == int(length))

@@ -37,6 +37,10 @@ _NOT_FOR_S3 = (  # imports of moto that an S3 server never calls: 20 MB of 75
     *("cryptography", "cryptography.hazmat", "cryptography.hazmat.backends", "moto.iam.aws_managed_policies"),
 )
 
+_INCOMPLETE = (
+    b"<Error><Code>IncompleteBody</Code><Message>the body is shorter than its Content-Length</Message></Error>"
+)
+
 _Answer = tuple[str, list[tuple[str, str]], list[bytes]]  # status, headers, body
 
 
@@ -209,6 +213,8 @@ class WriteThrough:
 
     def _put(self, bucket: str, key: str, plain: PlainPut) -> _Answer:
         """Put the object into moto's memory, as moto does at the end of its own way."""
+        if not plain.is_whole:
+            return "400 Bad Request", [("Content-Type", "application/xml")], [_INCOMPLETE]
         stored = self._backend.put_object(bucket, key, plain.body, disable_notification=True)
         stored.set_metadata(plain.metadata)
         stored.set_acl(self._backend.buckets[bucket].acl)

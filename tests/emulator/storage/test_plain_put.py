@@ -2,12 +2,14 @@
 
 import http.client
 import io
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from emulator.storage.plain_put import MOST_BYTES, PlainPut, plain_put
+from tests.emulator.harness import fetch
 from tests.emulator.storage.test_s3_server import SIGNED, s3_server
 
 _LITESTREAM = {  # as Litestream 0.5 sends it
@@ -74,6 +76,29 @@ def test_a_plain_put_stores_what_moto_would(tmp_path: Path) -> None:
     assert before[0]["x-amz-meta-litestream-timestamp"] == "2026-11-21T13:00:00Z"
     assert before[0] == before[1]
     assert after[0] == after[1]
+
+
+@pytest.mark.e2e
+def test_an_upload_that_breaks_off_changes_nothing(tmp_path: Path) -> None:
+    """As when Litestream is killed in the middle: half a file of the replica would be in its way for ever."""
+    with s3_server(tmp_path) as port:
+        _ask(port, "PUT", "/old", b"whole", SIGNED)
+        answers = [_break_off(port, path) for path in ("/old", "/new")]
+        found = [fetch(f"http://127.0.0.1:{port}/postroom-replica{path}", headers=SIGNED) for path in ("/old", "/new")]
+
+    assert [answer.split()[1] for answer in answers] == [b"400", b"400"]
+    assert found[0] == (200, b"whole")
+    assert found[1][0] == 404
+
+
+def _break_off(port: int, path: str) -> bytes:
+    """Send 40 bytes of 100; the answer."""
+    lines = {"Host": f"127.0.0.1:{port}", "Content-Length": "100", **SIGNED}
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.sendall(f"PUT /postroom-replica{path} HTTP/1.1\r\n{head}\r\n".encode() + b"x" * 40)
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(4096), b""))
 
 
 def _ask(port: int, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> dict[str, str]:
