@@ -5,7 +5,7 @@ hand would stay dead, and one that somebody deleted by hand would keep its text.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -67,11 +67,12 @@ ENDINGS: Mapping[str, _Endings] = {
 
 
 class RowEnd(NamedTuple):
-    """How a row ended; *is_deleted*: by hand, with its text."""
+    """How a row ended; *is_deleted*: by hand, with its text; *changes*: what else the end changed, by column."""
 
     status: str
     at: datetime
     is_deleted: bool
+    changes: Mapping[str, Any]
 
 
 Ends = Mapping[Any, RowEnd]
@@ -86,8 +87,13 @@ def unseen_ends(source: PinnedTables, before: MartManifest, table: str) -> dict[
     columns = ["type", endings.named, "data", "created_at"]
     for batch in source.read("events", since, one_of("type", endings.states), columns=columns):
         for row in batch.to_pylist():
-            end = RowEnd(endings.states[row["type"]], row["created_at"], row["type"] == endings.deletion)
-            found.update(dict.fromkeys([row[endings.named], *_batch(table, row["data"])], end))
+            status, is_deleted = endings.states[row["type"]], row["type"] == endings.deletion
+            data = json.loads(row["data"])
+            before_it = found.get(row[endings.named]) if is_deleted else None
+            changes = before_it.changes if before_it else {} if is_deleted else _changes(status, data)
+            batch = data.get("batch", ()) if table == "messages" else ()  # one event ends all messages of a turn
+            end = RowEnd(status, row["created_at"], is_deleted, changes)
+            found.update(dict.fromkeys([row[endings.named], *batch], end))
     for nobody in (None, ""):
         found.pop(nobody, None)
     for present in source.values(table, endings.key, one_of(endings.key, found)) if found else ():
@@ -95,9 +101,12 @@ def unseen_ends(source: PinnedTables, before: MartManifest, table: str) -> dict[
     return found
 
 
-def _batch(table: str, data: str) -> Iterable[str]:
-    """The messages of a turn, which its one event ends."""
-    return json.loads(data).get("batch", ()) if table == "messages" and '"batch"' in data else ()
+def _changes(status: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """What the database writes into a row that ends so. Events of earlier releases tell no failure: it stays."""
+    if status != "dead":
+        return {"failure": None, "last_error": data.get("reason")}
+    names = {"reason": "last_error", "failure": "failure", "retry_count": "retry_count"}
+    return {column: data[name] for name, column in names.items() if name in data}
 
 
 def days_of_ends(
@@ -148,4 +157,5 @@ def _value(endings: _Endings, name: str, value: Any, end: RowEnd) -> Any:
         return end.at
     if name == "recurrence":
         return None  # a row that carries its series on is not pruned
+    value = end.changes.get(name, value)
     return endings.emptied.get(name, value) if end.is_deleted else value
