@@ -51,8 +51,8 @@ def session(app_name: str, *, makes_archive: bool = False, is_small: bool = Fals
 
     Args:
         makes_archive: if there is no class-data archive yet, Java writes one when the process ends.
-        is_small: the job reads little, so Java compiles quickly instead of well. That halves its CPU, most of which is
-            the compiler's.
+        is_small: the job reads little, so Java compiles quickly instead of well. That takes up to half less CPU: it is
+            mostly the compiler's.
 
     Raises:
         ConfigInvalid: there is no Java.
