@@ -1,6 +1,7 @@
 """Writers wait for Litestream's checkpoint only where that helps."""
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 
@@ -149,6 +150,23 @@ def test_what_an_overtaken_checkpoint_wrote_is_sent_to_the_disk_before_the_next(
 
     checkpoints.checkpoint_if_long(relieving, sync=sync)
     assert synced == [(1, True), (2, True)]
+    relieving.close()
+
+
+def test_a_disk_that_could_not_keep_it_is_reported(db, conn):
+    """Linux says so once to each descriptor: the sync of SQLite that follows succeeds, and the pages are lost."""
+    relieving = Overtaken(db, conn, 2)
+    grow(conn, 1200)
+
+    def sync(_):
+        raise OSError(errno.EIO, "the disk failed")
+
+    with pytest.raises(OSError, match="the disk failed"):
+        checkpoints.checkpoint_if_long(relieving, sync=sync)
+    assert relieving.checkpoints == 1
+    checkpoint_lock = checkpoints.lock(db)
+    assert checkpoint_lock.try_acquire()
+    checkpoint_lock.release()
     relieving.close()
 
 
