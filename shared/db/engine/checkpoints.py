@@ -147,12 +147,17 @@ class WalBound:
     alone. If a reader took longer, a longer moment follows a thousand pages later. PASSIVE itself holds up no process.
     While Litestream runs, it checkpoints, and the writers wait until it has. A long reader, such as a search, keeps
     Litestream from that. Where a wait was in vain, there is no other before Litestream moves a page.
+
+    Attributes:
+        is_long: the log was long at the last commit; the next one may wait.
+        may_wait: otherwise a commit only notes the length. Other processes may have made the log long.
     """
 
-    __slots__ = ("_at", "_stuck", "is_long")
+    __slots__ = ("_at", "_stuck", "is_long", "may_wait")
 
     def __init__(self) -> None:
-        self.is_long = False  # at the last commit; the next one may wait then
+        self.is_long = False
+        self.may_wait = True
         self._at = _LONG_PAGES
         self._stuck: int | None = None  # the pages in the database when a wait for Litestream was in vain
 
@@ -160,7 +165,7 @@ class WalBound:
         self.is_long = pages >= _LONG_PAGES
         if not self.is_long:
             self._at, self._stuck = _LONG_PAGES, None
-        elif pages >= self._at:
+        elif self.may_wait and pages >= self._at:
             self._at = pages + _STEP_PAGES
             with contextlib.suppress(apsw.Error, OSError):  # it would look like an error of the commit, which stands
                 self._shorten(conn, pages)

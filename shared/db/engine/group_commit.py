@@ -25,6 +25,7 @@ from shared.db.engine.connection import HeldTime, WouldWait, open_connection, ro
 T = TypeVar("T")
 
 _GROUP_LIMIT = 500
+_SLOW_S = 0.05  # a transaction that takes longer stops health checks and all else in the event loop
 
 
 @dataclass(slots=True)
@@ -64,7 +65,7 @@ class Writer:
 
         Args:
             alone: nothing else needs this event loop meanwhile, so it may wait for the disk. It does not wait for
-                other writers: the thread does that.
+                other writers, and not for a disk that was slow the last time: the thread does that.
 
         Raises:
             The error of *work*, and then nothing of it is kept; or the error of its group's commit.
@@ -86,7 +87,9 @@ class Writer:
     def _do_now(self, job: _Job[Any]) -> bool:
         """Do *job* in the thread of the caller, unless that has to wait for other work; whether it is done."""
         with self._lock:
-            if self._waiting or self._is_busy or self._closing or self._conn is None or self._log.is_long:
+            if self._waiting or self._is_busy or self._closing or self._conn is None:
+                return False
+            if self._log.is_long or self.held.seconds > _SLOW_S:  # of the last transaction
                 return False
             self._is_busy = True
         try:
@@ -157,6 +160,7 @@ class Writer:
         if synchronous != self._synchronous:
             rows(conn, f"PRAGMA synchronous = {synchronous}")
             self._synchronous = synchronous
+        self._log.may_wait = waits
         with transaction(conn, waits=waits, held=self.held):
             if len(group) == 1:
                 group[0].result = group[0].work(conn)

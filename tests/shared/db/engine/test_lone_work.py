@@ -174,3 +174,45 @@ def test_while_the_log_is_long_the_thread_does_it(writer, conn):
     here(writer, lambda own: rows(own, fill) and None)
     assert here(writer, put("a")) != threading.get_ident()
     rows(conn, "COMMIT")
+
+
+def test_a_log_that_others_made_long_does_not_hold_up_the_event_loop(writer, conn, db):
+    """The first commit that finds it long would checkpoint it, or wait for Litestream. The next one, in the thread, does."""
+    other = open_connection(db)
+    other.set_wal_hook(None)
+    with transaction(other):
+        rows(other, "INSERT INTO meta (key, value) VALUES ('long', hex(zeroblob(21000000)))")  # 10 000 pages
+    assert here(writer, put("a")) == threading.get_ident()
+    assert moved(conn) == 0
+    assert here(writer, put("b")) != threading.get_ident()
+    assert moved(conn) > 10_000
+    other.close()
+
+
+def moved(conn):
+    """The pages of the log that are in the database."""
+    return conn.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[1]
+
+
+def test_while_the_disk_is_slow_the_thread_does_it(db, conn):
+    """Else each claim and each settlement stops health checks and all else in the event loop."""
+    clock = Clock()
+    writer = Writer(db, clock_s=clock)
+    here(writer, put("first"))  # in the thread, which opens the connection
+
+    def slow(own):
+        clock.now_s += 0.2
+        return put("slow")(own)
+
+    assert here(writer, slow) == threading.get_ident()
+    assert here(writer, slow) != threading.get_ident()
+    assert here(writer, put("quick")) != threading.get_ident()
+    assert here(writer, put("next")) == threading.get_ident(), "the disk is quick again"
+    writer.close()
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self):
+        return self.now_s
