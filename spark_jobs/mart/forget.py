@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_jobs.mart.days import DayWriter, read_day
 from spark_jobs.mart.manifest import WHOLE, DayFiles, MartManifest, TableFiles
 from spark_jobs.mart.places import MartPlace, new_run
-from spark_jobs.mart.privacy import ANSWERS, Veil, as_masked
+from spark_jobs.mart.privacy import ANSWERS, Veil, as_masked, without_reasons
 from spark_jobs.mart.tables import BY_NAME
 from spark_jobs.mart.types import schema_of
 
@@ -70,15 +70,20 @@ class _Person:
         """The table without the person's rows; days without any stay as they are."""
         days = dict(table.days)
         for day, files in table.days.items():
-            if not any(any(dropped) for _, dropped in self._marked(name, files, messages)):
+            if not self._is_changed(name, files, messages):
                 continue
-            del days[day]
+            days[day] = DayFiles(0, generation, ())  # unless rows stay; jobs see that it has changed
             for batch, dropped in self._marked(name, files, messages):
-                writer.write(as_masked(batch, dropped), "" if day == WHOLE else BY_NAME[name].by)
+                rows = without_reasons(batch, messages) if name == "events" else batch
+                writer.write(as_masked(rows, dropped), "" if day == WHOLE else BY_NAME[name].by)
         days.update(writer.finish())
-        if WHOLE in table.days and WHOLE not in days:
-            days[WHOLE] = DayFiles(0, generation, ())
         return replace(table, days=dict(sorted(days.items())))
+
+    def _is_changed(self, name: str, files: DayFiles, messages: frozenset[str]) -> bool:
+        return any(
+            any(dropped) or (name == "events" and without_reasons(batch, messages) is not batch)
+            for batch, dropped in self._marked(name, files, messages)
+        )
 
     def _marked(
         self, name: str, files: DayFiles, messages: frozenset[str]

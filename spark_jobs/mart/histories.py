@@ -39,7 +39,7 @@ def parts_at(place: MartPlace, before: MartManifest, source: PinnedTables) -> in
             f"the mart is at txid {before.txid} ({before.timestamp}), later than {source.pin.txid}: it only goes "
             "forward; publish an earlier position into another place"
         )
-    if events is None or not events.days:
+    if events is None or not events.rows:
         return None if is_same else -1
     if is_same and source.pin.txid >= before.txid and _has_last_event(place, before, source):
         return None
@@ -53,7 +53,7 @@ def parts_at(place: MartPlace, before: MartManifest, source: PinnedTables) -> in
 
 def _has_last_event(place: MartPlace, before: MartManifest, source: PinnedTables) -> bool:
     events = before.tables["events"]
-    newest = max(events.days)
+    newest = max(day for day, each in events.days.items() if each.rows)
     last: dict[str, Any] = {"id": 0}
     for batch in read_day(place.files, place.base, events.days[newest], _COLUMNS):
         if batch.num_rows and (highest := pc.max(batch.column("id"))).as_py() > last["id"]:

@@ -50,10 +50,8 @@ class Veil:
             rows = rows.filter(
                 pa.array([not is_forgotten for is_forgotten in self._forgotten(table, rows)], pa.bool_())
             )
-        if self.privacy.without_text and table.name == "events":
-            index = rows.schema.get_field_index("data")
-            data = pa.array([without_reason(value) for value in rows.column(index).to_pylist()], pa.string())
-            rows = rows.set_column(index, "data", data)
+        if table.name == "events":
+            rows = without_reasons(rows, None if self.privacy.without_text else self.messages)
         if self.key:
             for name in set(table.people) & set(rows.schema.names):
                 index = rows.schema.get_field_index(name)
@@ -106,6 +104,21 @@ class Veil:
             is_theirs or is_private or message in self.messages
             for is_theirs, is_private, message in zip(by_person, private, of_message, strict=True)
         ]
+
+
+def without_reasons(rows: pa.RecordBatch, messages: frozenset[str] | None) -> pa.RecordBatch:
+    """The same rows of ``events``, or new ones where reasons went: of *messages*, or of all where that is None."""
+    if messages is not None and not messages:
+        return rows
+    data = rows.column("data").to_pylist()
+    found = [
+        without_reason(value) if messages is None or message in messages else value
+        for message, value in zip(rows.column("message_id").to_pylist(), data, strict=True)
+    ]
+    if found == data:
+        return rows
+    index = rows.schema.get_field_index("data")
+    return rows.set_column(index, "data", pa.array(found, pa.string()))
 
 
 def without_reason(data: str) -> str:

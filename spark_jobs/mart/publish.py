@@ -112,7 +112,8 @@ def _published(run: MartRun, table: MartTable) -> TableFiles:
     last_id = before.last_id if before else 0
     changed = _changed(run, table, last_id)
     days = dict(before.days) if before else {}
-    for day in _to_rewrite(run, table, days, changed):
+    rewritten = _to_rewrite(run, table, days, changed)
+    for day in rewritten:
         _rewrite(run, table, writer, days.pop(day, None), changed.pop(day, []))
     highest = last_id if run.again_from is None else run.source.highest(table.name, "id") or 0
     for batch in run.source.read(table.name, _fresh(run, table, last_id), left_out=left_out):
@@ -120,6 +121,8 @@ def _published(run: MartRun, table: MartTable) -> TableFiles:
         writer.write(run.veil.applied(table, batch), table.by)
     for day, files in writer.finish().items():
         days[day] = _joined(days.get(day), files)
+    for day in rewritten:
+        days.setdefault(day, _none(run.generation))  # empty now: jobs see that it has changed
     return TableFiles(columns, highest, dict(sorted(days.items())))
 
 

@@ -6,9 +6,12 @@ import pytest
 from pyarrow import parquet as pq
 
 from spark_jobs.__main__ import main
+from spark_jobs.daily import Done, days_to_compute
+from spark_jobs.jobs import failures
 from spark_jobs.mart.places import present
 
 NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
+DAY_MS = 86_400_000
 
 
 @pytest.fixture
@@ -41,6 +44,51 @@ def happen(primary, kind, message_id, at=NOON, response_id=None, **data):
     )
 
 
+def forget(mart):
+    return main(["forget", "--mart", mart, "--channel", "telegram", "--sender-id", "42"])
+
+
+def test_a_day_that_a_person_leaves_empty_is_computed_again_although_other_tables_have_it(primary, run, mart):
+    primary.receive(2)
+    primary.receive(1, at=NOON + DAY_MS)
+    primary.execute("UPDATE messages SET sender_id = CASE WHEN id < 3 THEN '42' ELSE '7' END")
+    happen(primary, "message_received", "m_0")
+    assert run() == 0
+    days = ["2025-10-09", "2025-10-10"]
+    done = Done(1, present(mart)[0].timestamp)
+    assert days_to_compute(failures.JOB, present(mart)[0], done, days) == []
+    assert forget(mart) == 0
+    manifest = present(mart)[0]
+    assert days_to_compute(failures.JOB, manifest, done, days) == ["2025-10-09"]
+    assert days_to_compute(failures.JOB, manifest, done, days[1:]) == ["2025-10-09"], "a run that was killed removed it"
+    assert days_to_compute(failures.JOB, manifest, Done(2, manifest.timestamp), days[1:]) == []
+
+
+def test_a_day_that_a_new_history_leaves_empty_is_computed_again(primary, run, mart):
+    primary.execute("INSERT INTO meta (key, value) VALUES ('epoch', 'one') ON CONFLICT DO UPDATE SET value = 'one'")
+    primary.receive(1, status="completed")
+    happen(primary, "message_received", "m_0")
+    primary.receive(1, status="completed", at=NOON + DAY_MS)
+    happen(primary, "message_received", "m_1", NOON + DAY_MS)
+    assert run() == 0
+    done = Done(1, present(mart)[0].timestamp)
+    for table in ("messages", "events"):
+        primary.execute(f"DELETE FROM {table} WHERE id = 2")
+    primary.execute("UPDATE meta SET value = 'two' WHERE key = 'epoch'")
+    happen(primary, "agent_paused", None, NOON + DAY_MS)
+    assert run() == 0
+    assert len(rows_of(mart, "messages")) == 1
+    assert "2025-10-10" in days_to_compute(failures.JOB, present(mart)[0], done, ["2025-10-09"])
+    primary.execute("DELETE FROM events WHERE id = 2")
+    happen(primary, "agent_resumed", None, NOON + 1)
+    primary.execute("UPDATE meta SET value = 'three' WHERE key = 'epoch'")
+    assert run() == 0, "the newest day of the events is empty"
+    happen(primary, "agent_resumed", None, NOON + 2)
+    assert run() == 0
+    assert [row["type"] for row in rows_of(mart, "events")] == ["message_received", "agent_resumed", "agent_resumed"]
+    assert len(present(mart)[0].new_histories) == 2
+
+
 def test_a_row_that_ended_unseen_has_the_failure_of_its_end(primary, run, mart):
     primary.receive(4)
     primary.execute("UPDATE messages SET failure = 'network', last_error = 'away', retry_count = 1 WHERE id < 4")
@@ -67,3 +115,17 @@ def test_a_row_that_ended_unseen_has_the_failure_of_its_end(primary, run, mart):
     assert [tuple(row[name] for name in columns) for row in rows_of(mart, "responses")] == [
         ("dead", "not_fetched", 0, "nobody fetched it")
     ]
+
+
+def test_no_event_quotes_a_person_who_was_taken_out(primary, run, mart):
+    primary.receive(2)
+    primary.execute("UPDATE messages SET sender_id = CASE WHEN id = 1 THEN '42' ELSE '7' END")
+    for number in range(2):
+        happen(primary, "message_retry", f"m_{number}", reason=f"refused: text {number}", failure="error")
+    assert run() == 0
+    assert forget(mart) == 0
+    told = [{"failure": "error"}, {"reason": "refused: text 1", "failure": "error"}]
+    assert [json.loads(row["data"]) for row in rows_of(mart, "events")] == told
+    happen(primary, "message_retry", "m_0", reason="refused: text 0", failure="error")
+    assert run() == 0
+    assert [json.loads(row["data"]) for row in rows_of(mart, "events")] == [*told, told[0]]
