@@ -177,7 +177,7 @@ def test_while_the_log_is_long_the_thread_does_it(writer, conn):
 
 
 def test_a_log_that_others_made_long_does_not_hold_up_the_event_loop(writer, conn, db):
-    """The first commit that finds it long would checkpoint it, or wait for Litestream. The next one, in the thread, does."""
+    """The first commit that finds it long would move 40 MB or wait for Litestream. The thread does so, at the next."""
     other = open_connection(db)
     other.set_wal_hook(None)
     with transaction(other):
