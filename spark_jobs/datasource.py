@@ -309,20 +309,10 @@ class LitestreamReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         if self.table.rowid is None:
             return [RowRange()]
-        bounds = self._bounds()
+        bounds = self.bounds()
         if bounds is None:
             return [RowRange(0, -1)]
         return row_ranges(*bounds, self.requested)
-
-    def ranges(self, rows: int) -> Iterator[RowRange]:
-        """At most *rows* rowids in each; one range where another column is filtered, whose index SQLite may use."""
-        is_by_key = all(condition.column == self.table.key for condition in self.conditions)
-        if self.table.rowid is None or not is_by_key:
-            yield RowRange()
-        elif bounds := self._bounds():
-            low, high = bounds
-            for start in range(low, high + 1, rows):
-                yield RowRange(start, min(start + rows - 1, high))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Arrow batches of exactly the promised schema, with the rows that pass the pushed filters."""
@@ -346,7 +336,7 @@ class LitestreamReader(DataSourceReader):
             cursor.execute(query, tuple(values))
             yield from typed_batches(cursor, schema)
 
-    def _bounds(self) -> tuple[int, int] | None:
+    def bounds(self) -> tuple[int, int] | None:
         """The lowest and the highest rowid that can pass the filters, or None if there are no rows."""
         about_key = [condition for condition in self.conditions if condition.column == self.table.key]
         where = "WHERE " + " AND ".join(condition.sql for condition in about_key) if about_key else ""

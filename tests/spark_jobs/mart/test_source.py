@@ -1,14 +1,17 @@
 from collections import Counter
+from itertools import islice
 
 import pytest
+from pyspark.sql.types import StructType
 
 from spark_jobs import replicas
-from spark_jobs.copies import BATCH_ROWS
+from spark_jobs.copies import BATCH_ROWS, describe
+from spark_jobs.datasource import LitestreamReader
 from spark_jobs.mart.manifest import Privacy
 from spark_jobs.mart.places import opened
 from spark_jobs.mart.privacy import key_of
 from spark_jobs.mart.publish import publish
-from spark_jobs.mart.source import PinnedTables, after, later_than
+from spark_jobs.mart.source import PinnedTables, after, later_than, ranges_of
 
 NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
 
@@ -49,6 +52,19 @@ def test_rows_come_in_order_and_once_whatever_gaps_their_ids_have(primary, table
     assert ids_of(source.read("events", after(BATCH_ROWS), columns=["id"])) == ids[3:]
     assert ids_of(source.read("events", after(ids[-1]))) == []
     assert ids_of(source.read("chat_messages")) == []
+
+
+def test_a_gap_of_any_width_costs_no_range(primary, cache):
+    ids = [-(2**62), -1, 5, 6, 2**63 - 1]
+    insert = "INSERT INTO chat_messages (id, team_id, from_agent, message, created_at) VALUES (?, 't', 'a', '', 1)"
+    primary.execute(insert, [(each,) for each in ids])
+    primary.replicate()
+    pin, path = replicas.pinned(primary.url, cache_dir=cache)
+    reader = LitestreamReader(pin, describe(path, "chat_messages"), StructType(), str(cache))
+    found = [(each.low, each.high) for each in islice(ranges_of(reader, 6), 9)]
+    assert found == [(-(2**62), -(2**62) + 5), (-1, 4), (5, 10), (2**63 - 1, 2**63 - 1)]
+    reader.conditions = [after(4)]
+    assert [(each.low, each.high) for each in islice(ranges_of(reader, 6), 9)] == found[2:]
 
 
 def test_the_highest_value_of_a_column(primary, tables):
