@@ -217,6 +217,6 @@ def _parse_txid(text: str) -> str:
 def _parse_timestamp(value: str | datetime) -> datetime:
     try:
         at = value if isinstance(value, datetime) else datetime.fromisoformat(value)
-    except ValueError:
+        return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # also an instant whose year in UTC is 0 or 10000
         raise ReplicaInvalid(f"{value!r} is no timestamp: write it like 2026-03-01T12:00:00Z") from None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)

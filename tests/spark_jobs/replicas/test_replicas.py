@@ -230,6 +230,8 @@ def test_a_url_that_is_no_replica_is_refused_with_a_hint(url, hint):
         ({"txid": "xyz"}, "no txid"),
         ({"txid": "0"}, "no txid"),
         ({"timestamp": "yesterday"}, "write it like 2026-"),
+        ({"timestamp": "9999-12-31T23:59:59-01:00"}, "write it like 2026-"),
+        ({"timestamp": "0001-01-01T00:00:00+01:00"}, "write it like 2026-"),
         ({"txid": "1", "timestamp": "2026-01-01"}, "leave one of them out"),
     ],
 )
