@@ -71,11 +71,18 @@ def failures(messages: DataFrame, events: DataFrame) -> DataFrame:
 def _states(events: DataFrame) -> DataFrame:
     """For each event of a failed attempt: the failed attempts so far, whether it is one more, and its own cause.
 
-    A wait that costs no attempt leaves their number as it was. A retry by hand begins again.
+    A wait that costs no attempt leaves their number as it was. A retry by hand begins again, and so does an occurrence
+    of a series that gets another instant.
     """
-    data = F.from_json("data", "failure string, retry_count long")
-    so_far = F.when(F.col("type") == "message_retried", 0).otherwise(F.coalesce(data["retry_count"], F.lit(0)))
-    found = events.where(F.col("type").isin("message_retry", "message_dead", "message_retried")).select(
+    data = F.from_json("data", "failure string, retry_count long, changed array<string>")
+    named = F.arrays_overlap(data["changed"], F.array(F.lit("recurrence"), F.lit("timezone")))
+    has_new_instant = named | (F.size(data["changed"]) == 0)  # no name says that only the instant was changed
+    is_failure = F.col("type").isin("message_retry", "message_dead")
+    begins_again = F.col("type").isin("message_retried", "series_resumed") | (
+        (F.col("type") == "series_updated") & has_new_instant
+    )
+    so_far = F.when(begins_again, 0).otherwise(F.coalesce(data["retry_count"], F.lit(0)))
+    found = events.where(is_failure | begins_again).select(
         "id", "message_id", so_far.alias("so_far"), data["failure"].alias("own")
     )
     before = F.lag("so_far", 1, 0).over(Window.partitionBy("message_id").orderBy("id"))

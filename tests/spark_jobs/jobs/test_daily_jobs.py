@@ -152,6 +152,25 @@ def test_a_wait_is_no_failed_attempt_and_a_retry_by_hand_begins_again(failures):
     assert found == [(NINTH, "a", "auth", 0, 1, 0), (NINTH, "a", "network", 0, 1, 0), (NINTH, "a", "none", 1, 0, 0)]
 
 
+def test_an_occurrence_that_gets_another_instant_begins_again(failures):
+    found = failures(
+        [(f"m{number}", None, 1, "completed") for number in range(1, 5)],
+        failed(0, "m4", "network", 1),
+        failed(1, "m1", "network", 1),
+        failed(2, "m2", "network", 1),
+        failed(3, "m3", "network", 1),
+        (4, "series_updated", "m1", '{"series_id": "s", "changed": ["message", "recurrence"], "due": 5}'),
+        (5, "series_resumed", "m2", '{"series_id": "s", "due": 5}'),
+        (5, "series_updated", "m4", '{"series_id": "s", "changed": [], "due": 5}'),
+        (6, "series_updated", "m3", '{"series_id": "s", "changed": ["message"], "due": 5}'),
+        failed(7, "m1", "error", 1),
+        failed(8, "m2", "error", 1),
+        failed(9, "m3", "rate_limited", 1),
+        failed(10, "m4", "error", 1),
+    )
+    assert found == [(NINTH, "a", "error", 0, 3, 0), (NINTH, "a", "network", 0, 4, 0), (NINTH, "a", "none", 4, 0, 0)]
+
+
 DELIVERY = "id long, type string, response_id long, channel string, data string, created_at long"
 
 
