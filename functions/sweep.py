@@ -125,6 +125,7 @@ class Sweep(FunctionService):
         self.running = asyncio.Lock()
         self.sizes: dict[str, BatchSize] = {}  # learned; by the chore
         self.reader: apsw.Connection | None = None  # opened for the first batch that reads ahead
+        self.in_thread: asyncio.Future[Any] | None = None  # may go on after its sweep was cut off
 
     async def once(self, *, now_ms: int) -> Swept:
         """One sweep."""
@@ -142,7 +143,7 @@ class Sweep(FunctionService):
         until_ms = now_ms - max(self.settings.retention_ms, _FILES_KEPT_MS)
         try:
             delete = partial(_delete_files, self.settings.files, older_than_ms=until_ms)
-            swept.counts["deleted_files"] = await asyncio.to_thread(delete)
+            swept.counts["deleted_files"] = await self._in_thread(delete)
         except OSError:
             log.exception("sweep.chore_failed", chore="deleted_files")
             swept.failed.append("deleted_files")
@@ -254,7 +255,7 @@ class Sweep(FunctionService):
             await asyncio.sleep(_LOG_BEGINS_S)
 
     async def _is_strained(self, swept: Swept) -> bool:
-        is_strained = await asyncio.to_thread(self.log.relieve)
+        is_strained = await self._in_thread(self.log.relieve)
         swept.longest_s = max(swept.longest_s, self.log.held.seconds)
         return is_strained
 
@@ -263,11 +264,21 @@ class Sweep(FunctionService):
         size = self.sizes.setdefault(name, BatchSize(chore.most))
         steps = Steps(chore.batch, place, size.rows)
         if (read := chore.read_ahead) is not None:
-            await asyncio.to_thread(self._read_ahead, name, lambda conn: read(conn, place, size.rows))
+            await self._in_thread(lambda: self._read_ahead(name, lambda conn: read(conn, place, size.rows)))
         count, after = await self._try(swept, name, steps) or (0, None)
         size.learn(self.writer.held.seconds, rows=steps.rows, is_full=after is not None)
         swept.counts[name] += count
         return after
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """Do *work* in another thread, after that of a sweep that was cut off: both use the same connections."""
+        await self._thread_is_free()
+        self.in_thread = doing = asyncio.ensure_future(asyncio.to_thread(work))
+        return await asyncio.shield(doing)
+
+    async def _thread_is_free(self) -> None:
+        if self.in_thread is not None:
+            await asyncio.wait([self.in_thread])
 
     def _read_ahead(self, name: str, read: Callable[[apsw.Connection], None]) -> None:
         """The batch holds the write lock while it waits for the disk; what was read just before is in memory."""
@@ -290,6 +301,7 @@ class Sweep(FunctionService):
             swept.longest_s = max(swept.longest_s, self.writer.held.seconds)
 
     async def close(self) -> None:
+        await self._thread_is_free()
         self.log.close()
         if self.reader is not None:
             self.reader.close()

@@ -1,12 +1,13 @@
 """How the batches of a sweep keep the write lock only for what needs it."""
 
 import asyncio
+import threading
 
 import apsw
 import pytest
 
 from functions import sweep
-from functions.sweep import Sweep
+from functions.sweep import Chore, Sweep, Swept
 from shared.core.settings import Settings
 from shared.db.engine.connection import open_connection, rows, transaction
 from tests.support import NOW, column, put
@@ -108,3 +109,37 @@ def test_a_long_log_begins_again_although_writers_leave_no_gap(db, conn):
     assert not log.relieve()
     assert log.held.seconds == 0.0
     log.close()
+
+
+def test_a_sweep_that_is_cut_off_ends_what_it_does_in_another_thread_before_it_closes():
+    """A connection can't be closed while a thread uses it: the error would leave the writer open."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def pause():
+        begun.set()
+        return may_end.wait(60)
+
+    def read(connection, *_):
+        connection.create_scalar_function("pause", pause)
+        rows(connection, "SELECT pause()")
+
+    async def go():
+        service = Sweep(Settings.load())
+        chore = Chore(lambda *_: (0, None), read_ahead=read)
+        cut_off = asyncio.create_task(service._run_chores(Swept(), {"slow": chore}))
+        await asyncio.to_thread(begun.wait, 60)
+        cut_off.cancel()
+        await asyncio.wait([cut_off])
+        closing = asyncio.create_task(service.close())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not closing.done()
+        may_end.set()
+        await asyncio.wait_for(closing, 60)
+        with pytest.raises(RuntimeError, match="the writer is closed"):
+            await service.writer.run(lambda _: None)
+
+    try:
+        asyncio.run(go())
+    finally:
+        may_end.set()
