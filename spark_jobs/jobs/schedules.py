@@ -1,8 +1,9 @@
 """Schedules by day (UTC) and series: how late each run began, which runs were doubled, and which were missed.
 
 A run was missed where the grid of the series has an instant between two runs, by its latest cron expression and zone.
-It counts on the day of the run after it. With ``misfire`` = ``coalesce`` or ``skip`` such instants are left out on
-purpose after a downtime, and count as missed.
+It counts on the day of the run after it. With ``misfire`` = ``coalesce`` such instants are left out on purpose after a
+downtime, and count as missed. What the series passes over once its next occurrence has been made was not missed: it was
+paused, its schedule was changed, or that occurrence was cancelled by hand.
 
 Occurrences that should have begun since the last run count on the day of the mart's position, up to its instant, where
 the series still goes on: one that is paused, cancelled or at its end misses nothing.
@@ -44,19 +45,26 @@ def schedules(runs: DataFrame, messages: DataFrame, responses: DataFrame, *, at_
     """One row per (day, series_id), with the columns of ``SCHEMA``; the day is that of the run's start.
 
     Args:
-        runs: series_id, due_at, started_at (timestamps): ``schedule_runs``.
-        messages: series_id, recurrence, timezone, status, scheduled_at, created_at (timestamps).
+        runs: series_id, due_at, started_at (timestamps), message_id: ``schedule_runs``.
+        messages: series_id, recurrence, timezone, status, scheduled_at, created_at (timestamps), message_id.
         responses: the same columns.
         at_ms: the instant of the position, in ms UTC.
     """
     occurrences = messages.unionByName(responses).where("series_id IS NOT NULL")
     grid = F.max_by(F.struct("recurrence", "timezone"), "created_at").alias("grid")
     series = occurrences.where("recurrence IS NOT NULL").groupBy("series_id").agg(grid)
-    first = runs.groupBy("series_id", "due_at").agg(F.count("*").alias("runs"), F.min("started_at").alias("started_at"))
+    made = occurrences.groupBy("message_id").agg(F.min("created_at").alias("made_at"))
+    first = runs.groupBy("series_id", "due_at").agg(
+        F.count("*").alias("runs"),
+        F.min("started_at").alias("started_at"),
+        F.min_by("message_id", "started_at").alias("message_id"),
+    )
     before = F.lag("due_at").over(Window.partitionBy("series_id").orderBy("due_at"))
-    due = first.withColumn("before", before).join(series, "series_id", "left")
+    due = first.withColumn("before", before).join(series, "series_id", "left").join(made, "message_id", "left")
+    # The instant that is due is looked for once, when the occurrence is made: a downtime ends before that.
+    until = F.least(F.unix_millis("due_at"), F.unix_millis("made_at") + 1)
     missed = F.udf(missed_between, LongType(), useArrow=False)
-    gaps = missed("grid.recurrence", "grid.timezone", F.unix_millis("before"), F.unix_millis("due_at"))
+    gaps = missed("grid.recurrence", "grid.timezone", F.unix_millis("before"), until)
     late = F.greatest(F.unix_millis("started_at") - F.unix_millis("due_at"), F.lit(0))
     begun = due.select(
         F.to_date("started_at").alias("day"), "series_id", "runs", gaps.alias("missed"), late.alias("late")
@@ -97,7 +105,7 @@ def _missed_since(runs: DataFrame, occurrences: DataFrame, at_ms: int) -> DataFr
 
 
 def missed_between(recurrence: str | None, timezone: str | None, before_ms: int | None, due_ms: int) -> int:
-    """How many instants of the grid lie between two runs (ms UTC); 0 where the grid is not known."""
+    """How many instants of the grid lie between two instants (ms UTC); 0 where the grid is not known."""
     if recurrence is None or before_ms is None:
         return 0
     count, at = -1, before_ms
@@ -134,21 +142,21 @@ def missed_until(
     return count
 
 
-_OF_A_SERIES = ("series_id", "recurrence", "timezone", "status", "scheduled_at", "created_at")
+_OF_A_SERIES = ("series_id", "recurrence", "timezone", "status", "scheduled_at", "created_at", "message_id")
 JOB = DailyJob(
     "schedules",
     "Schedules by day and series: late, doubled and missed runs.",
     SCHEMA,
     2,
     {
-        "schedule_runs": ("series_id", "due_at", "started_at"),
+        "schedule_runs": ("series_id", "due_at", "started_at", "message_id"),
         "messages": _OF_A_SERIES,
         "responses": _OF_A_SERIES,
     },
     schedules,
     days_before=LOOK_BACK_DAYS,
     has_present=True,
-    version=2,
+    version=3,
 )
 
 

@@ -260,12 +260,21 @@ def test_cost_says_how_many_turns_have_no_price(frame):
     ]
 
 
-RUN = "series_id string, due_at long, started_at long"
-OCCURRENCE = "series_id string, recurrence string, timezone string, status string, scheduled_at long, created_at long"
+RUN = "series_id string, due_at long, started_at long, message_id string"
+OCCURRENCE = (
+    "series_id string, recurrence string, timezone string, status string, scheduled_at long, created_at long,"
+    " message_id string"
+)
 
 
-def test_schedules_are_late_doubled_and_missed(frame):
-    runs = frame(
+@pytest.fixture
+def of_series(frame):
+    """A frame of runs or occurrences; a row may end before its message_id."""
+    return lambda schema, *rows: frame(schema, *(row + (None,) * (schema.count(",") + 1 - len(row)) for row in rows))
+
+
+def test_schedules_are_late_doubled_and_missed(of_series):
+    runs = of_series(
         RUN,
         ("s", NOON, NOON + 10),
         ("s", NOON + HOUR_MS, NOON + HOUR_MS + 30),
@@ -273,18 +282,18 @@ def test_schedules_are_late_doubled_and_missed(frame):
         ("s", NOON + 4 * HOUR_MS, NOON + 4 * HOUR_MS + 20),
         ("once", NOON, NOON - 5),
     )
-    messages = frame(
+    messages = of_series(
         OCCURRENCE,
         ("s", "0 0 * * *", "UTC", "completed", NOON, NOON),
         ("s", "0 * * * *", "UTC", "pending", NOON + 5 * HOUR_MS, NOON + 1),
     )
-    found = computed(SCHEDULES, runs, messages, frame(OCCURRENCE), at_ms=NOON + 4 * HOUR_MS + 50)
+    found = computed(SCHEDULES, runs, messages, of_series(OCCURRENCE), at_ms=NOON + 4 * HOUR_MS + 50)
     assert found == [(NINTH, "once", 1, 0, 0, 0, 0), (NINTH, "s", 4, 1, 2, 20, 30)]
 
 
-def test_what_was_missed_since_the_last_run_counts_on_the_day_of_the_position(frame):
-    runs = frame(RUN, ("late", NOON, NOON + 10), ("reminder", NOON, NOON), ("well", NOON, NOON))
-    messages = frame(
+def test_what_was_missed_since_the_last_run_counts_on_the_day_of_the_position(of_series):
+    runs = of_series(RUN, ("late", NOON, NOON + 10), ("reminder", NOON, NOON), ("well", NOON, NOON))
+    messages = of_series(
         OCCURRENCE,
         ("late", "0 * * * *", "UTC", "completed", NOON, NOON - HOUR_MS),
         ("late", "0 * * * *", "UTC", "pending", NOON + HOUR_MS, NOON + 10),
@@ -292,7 +301,7 @@ def test_what_was_missed_since_the_last_run_counts_on_the_day_of_the_position(fr
         ("well", "0 0 * * *", "UTC", "pending", NOON + DAY_MS // 2, NOON),
         (None, None, None, "pending", None, NOON),
     )
-    responses = frame(OCCURRENCE, ("reminder", "30 * * * *", "UTC", "pending", NOON + HOUR_MS // 2, NOON))
+    responses = of_series(OCCURRENCE, ("reminder", "30 * * * *", "UTC", "pending", NOON + HOUR_MS // 2, NOON))
     at_ms = NOON + DAY_MS // 2 + LATE_MS - 1  # 0:05 of the tenth, less a millisecond: what was due at 0:00 may be late
     assert computed(SCHEDULES, runs, messages, responses, at_ms=at_ms) == [
         (NINTH, "late", 1, 0, 0, 10, 10),
@@ -304,9 +313,9 @@ def test_what_was_missed_since_the_last_run_counts_on_the_day_of_the_position(fr
     ]
 
 
-def test_a_series_that_is_paused_or_has_ended_misses_nothing(frame):
+def test_a_series_that_is_paused_or_has_ended_misses_nothing(of_series):
     hourly = ("0 * * * *", "UTC")
-    messages = frame(
+    messages = of_series(
         OCCURRENCE,
         ("paused", *hourly, "completed", NOON, NOON),
         ("paused", *hourly, "paused", NOON + HOUR_MS, NOON + 1),
@@ -314,7 +323,23 @@ def test_a_series_that_is_paused_or_has_ended_misses_nothing(frame):
         ("cancelled", None, "UTC", "cancelled", NOON + HOUR_MS, NOON + 1),
         ("last", None, "UTC", "pending", NOON + HOUR_MS, NOON + 1),
     )
-    assert computed(SCHEDULES, frame(RUN), messages, frame(OCCURRENCE), at_ms=NOON + 9 * HOUR_MS) == []
+    assert computed(SCHEDULES, of_series(RUN), messages, of_series(OCCURRENCE), at_ms=NOON + 9 * HOUR_MS) == []
+
+
+def test_what_a_series_passes_over_after_its_next_occurrence_is_made_is_not_missed(of_series):
+    """It was paused and resumed, or its schedule was changed, or the occurrence was cancelled by hand."""
+    runs = of_series(
+        RUN,
+        ("resumed", NOON, NOON),
+        ("resumed", NOON + 9 * HOUR_MS, NOON + 9 * HOUR_MS, "m1"),
+        ("down", NOON, NOON),
+        ("down", NOON + 9 * HOUR_MS, NOON + 9 * HOUR_MS, "proactive_1"),
+    )
+    hourly = ("0 * * * *", "UTC", "pending", NOON + 9 * HOUR_MS)
+    messages = of_series(OCCURRENCE, ("resumed", *hourly, NOON + 1, "m1"))
+    responses = of_series(OCCURRENCE, ("down", *hourly, NOON + 8 * HOUR_MS + 1, "proactive_1"))
+    found = computed(SCHEDULES, runs, messages, responses, at_ms=NOON + 9 * HOUR_MS)
+    assert [(series, missed) for _, series, _, _, missed, *_ in found] == [("down", 8), ("resumed", 0)]
 
 
 @pytest.mark.parametrize(
