@@ -9,6 +9,7 @@ from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import rows
 from shared.db.queue import events, schedule_runs
 from shared.db.queue.events import NewEvent
+from shared.db.queue.walks import old_rows_follow
 
 _ACK = """
     UPDATE responses
@@ -140,4 +141,6 @@ def give_up(
     if len(found) < limit:
         return len(ended) + deleted, 0
     last, is_old, *_ = found[-1]
-    return len(ended) + deleted, last if is_old else 0
+    if is_old or old_rows_follow(conn, "responses", after_id=last, older_than_ms=older_than_ms):
+        return len(ended) + deleted, last
+    return len(ended) + deleted, 0

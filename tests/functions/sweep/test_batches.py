@@ -143,3 +143,16 @@ def test_a_sweep_that_is_cut_off_ends_what_it_does_in_another_thread_before_it_c
         asyncio.run(go())
     finally:
         may_end.set()
+
+
+def test_rows_of_a_clock_that_was_ahead_are_not_the_end_of_a_walk(conn):
+    """They come before older ones. A step looks at a few rows, and must not take them for all."""
+    completed(conn, 61)
+    with transaction(conn):
+        rows(
+            conn,
+            "UPDATE messages SET created_at = :later, updated_at = :later WHERE id <= 30",
+            {"later": NOW + 9 * DAY},
+        )
+    sweeps(NOW + 2 * DAY)
+    assert column(conn, "SELECT count(*) FROM messages") == [31]

@@ -6,6 +6,7 @@ import apsw
 
 from shared.db.engine.connection import rows, scalar
 from shared.db.queue import event_keys
+from shared.db.queue.walks import old_rows_follow
 
 _PRUNABLE = """
     SELECT id, created_at < :cutoff,
@@ -51,7 +52,11 @@ def prune(
     doomed = [id_ for id_, _, is_over in found if is_over]
     event_keys.keep(conn, doomed, forgotten_ms=forgotten_ms)
     conn.execute("DELETE FROM messages WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(doomed)})
-    if len(found) < limit or not any(is_old for _, is_old, _ in found):
+    if len(found) < limit:
         return len(doomed), 0
     last, *_ = found[-1]
-    return len(doomed), last
+    if any(is_old for _, is_old, _ in found) or old_rows_follow(
+        conn, "messages", after_id=last, older_than_ms=older_than_ms
+    ):
+        return len(doomed), last
+    return len(doomed), 0

@@ -9,6 +9,7 @@ from shared.db.engine.connection import insert_into, rows, scalar
 from shared.db.queue import events
 from shared.db.queue.events import NewEvent
 from shared.db.queue.responses.rows import NewResponse, Response
+from shared.db.queue.walks import old_rows_follow
 
 _INSERT = insert_into("responses", ("created_at", *NewResponse._fields))
 
@@ -110,7 +111,11 @@ def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: in
     )
     doomed = [id_ for id_, _, is_over in found if is_over]
     conn.execute("DELETE FROM responses WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(doomed)})
-    if len(found) < limit or not any(is_old for _, is_old, _ in found):
+    if len(found) < limit:
         return len(doomed), 0
     last, *_ = found[-1]
-    return len(doomed), last
+    if any(is_old for _, is_old, _ in found) or old_rows_follow(
+        conn, "responses", after_id=last, older_than_ms=older_than_ms
+    ):
+        return len(doomed), last
+    return len(doomed), 0

@@ -172,6 +172,15 @@ def test_prune_deletes_old_acked_responses_and_keeps_the_dead_and_the_newest(con
     assert column(conn, "SELECT id FROM responses") == [dead, waiting, newest]
 
 
+def test_a_step_of_prune_goes_on_past_rows_of_a_clock_that_was_ahead(conn):
+    ahead, old, _ = (answer(conn, chat=str(chat), now_ms=NOW + at) for chat, at in enumerate((9, -9, -8)))
+    ack(conn, take(conn, old), now_ms=NOW - 5)
+    with transaction(conn):
+        assert responses.prune(conn, after_id=0, older_than_ms=NOW, limit=1) == (0, ahead)
+        assert responses.prune(conn, after_id=ahead, older_than_ms=NOW, limit=1) == (1, old)
+        assert responses.prune(conn, after_id=old, older_than_ms=NOW, limit=1) == (0, 0)
+
+
 def test_prune_keeps_the_card_of_an_approval_that_waits(conn):
     """It is changed when that is decided, and for that its id on the platform has to be known."""
     card, old, _ = (answer(conn, chat=str(chat), now_ms=NOW - 9) for chat in range(3))
