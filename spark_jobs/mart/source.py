@@ -49,7 +49,7 @@ class PinnedTables:
             fields = StructType([fields[column] for column in columns])
         reader = LitestreamReader(self.pin, self._describe(name), fields, self._cache_dir)
         reader.conditions = list(conditions)
-        for batch in _read_ahead(reader):
+        for batch in read_ahead(reader):
             schema = pa.schema([pa.field(field.name, field.type) for field in batch.schema])
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
@@ -79,7 +79,7 @@ class PinnedTables:
         return self._known[name]
 
 
-def _read_ahead(reader: LitestreamReader) -> Iterator[pa.RecordBatch]:
+def read_ahead(reader: LitestreamReader) -> Iterator[pa.RecordBatch]:
     """All batches of *reader*, in order, while threads read the next ones: SQLite and Arrow let other threads run.
 
     The ranges are small and few are ahead, so memory does not grow with the table.
@@ -87,6 +87,9 @@ def _read_ahead(reader: LitestreamReader) -> Iterator[pa.RecordBatch]:
     waiting: deque[Future[list[pa.RecordBatch]]] = deque()
     with ThreadPoolExecutor(_THREADS) as threads:
         for part in ranges_of(reader, BATCH_ROWS):
+            if part.low is None:  # of any size: it goes on batch by batch
+                yield from reader.read(part)
+                continue
             waiting.append(threads.submit(lambda each: list(reader.read(each)), part))
             if len(waiting) > _THREADS:
                 yield from waiting.popleft().result()

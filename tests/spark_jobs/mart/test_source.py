@@ -11,7 +11,7 @@ from spark_jobs.mart.manifest import Privacy
 from spark_jobs.mart.places import opened
 from spark_jobs.mart.privacy import key_of
 from spark_jobs.mart.publish import publish
-from spark_jobs.mart.source import PinnedTables, after, later_than, ranges_of
+from spark_jobs.mart.source import PinnedTables, after, later_than, ranges_of, read_ahead
 
 NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
 
@@ -65,6 +65,31 @@ def test_a_gap_of_any_width_costs_no_range(primary, cache):
     assert found == [(-(2**62), -(2**62) + 5), (-1, 4), (5, 10), (2**63 - 1, 2**63 - 1)]
     reader.conditions = [after(4)]
     assert [(each.low, each.high) for each in islice(ranges_of(reader, 6), 9)] == found[2:]
+
+
+class CountedReader(LitestreamReader):
+    """Counts the batches that leave the file."""
+
+    batches = 0
+
+    def read(self, partition):
+        for batch in super().read(partition):
+            self.batches += 1
+            yield batch
+
+
+def test_rows_that_another_column_chooses_are_not_held_all_at_once(primary, cache):
+    insert = "INSERT INTO chat_messages (team_id, from_agent, message, created_at) VALUES ('t', 'a', '', ?)"
+    primary.execute(insert, [(NOON,)] * (3 * BATCH_ROWS))
+    primary.replicate()
+    pin, path = replicas.pinned(primary.url, cache_dir=cache)
+    table = describe(path, "chat_messages")
+    reader = CountedReader(pin, table, StructType(table.fields[:1]), str(cache))
+    reader.conditions = [later_than("created_at", NOON - 1)]
+    found = read_ahead(reader)
+    next(found)
+    assert reader.batches == 1
+    assert sum(batch.num_rows for batch in found) > 2 * BATCH_ROWS - 2
 
 
 def test_the_highest_value_of_a_column(primary, tables):
