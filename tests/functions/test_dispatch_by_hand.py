@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 import threading
 from contextlib import ExitStack
@@ -33,6 +34,15 @@ with open("runs", "a") as runs:
     runs.write(json.dumps({"texts": texts, "mark": mark}) + "\\n")
 if stays:
     time.sleep(300)
+print(json.dumps({"type": "result", "text": " and ".join(texts)}))
+"""
+
+
+# Answers when somebody has opened the FIFO "gate" for writing and closed it.
+WAITS = """
+import json, sys
+texts = [message["text"] for message in json.load(sys.stdin)["messages"]]
+open("gate").read()
 print(json.dumps({"type": "result", "text": " and ".join(texts)}))
 """
 
@@ -147,21 +157,27 @@ def test_two_messages_of_a_turn_are_cancelled_at_once(conn, db, coder, until):
     assert column(conn, SAID) == ["third"]
 
 
-def test_a_turn_cancelled_while_it_settles_says_nothing(conn, until):
+def test_a_turn_cancelled_while_it_settles_says_nothing(conn, tmp_path, until):
     """The fence decides: the cancel was first."""
-    first, other = put(conn, "first"), put(conn, "other")
+    make_agent(conn, "waiter", provider="command", config={"command": [sys.executable, "-I", "-c", WAITS]})
+    gate = tmp_path / "agents" / "waiter" / "gate"
+    gate.parent.mkdir(parents=True)
+    os.mkfifo(gate)
+    first, other = put(conn, "first", agent="waiter"), put(conn, "other", agent="waiter")
 
     async def deed(service):
         await service.claim_and_start()
-        with ExitStack() as held:
-            held.enter_context(transaction(conn))  # the settlement waits for our lock
+        waiting = await asyncio.to_thread(gate.open, "w")  # returns when the program waits
+        with transaction(conn):  # the settlement waits for our lock
             (running,) = service.running_turns.values()
+            waiting.close()
             await until(lambda: running.task and not running.is_interruptible and service.writer._waiting == [])
             messages.cancel(conn, first, reason="unwanted", now_ms=clock.now_ms())
         await until(lambda: not service.worker.running)
         assert column(conn, STATUS) == ["cancelled", "pending"]
         assert column(conn, SAID) == column(conn, "SELECT content FROM agent_messages") == []
         await service.claim_and_start()
+        await asyncio.to_thread(gate.write_text, "")
         await until(lambda: not service.worker.running)
 
     async def go():
@@ -171,7 +187,7 @@ def test_a_turn_cancelled_while_it_settles_says_nothing(conn, until):
 
     asyncio.run(go())
     assert column(conn, STATUS) == ["cancelled", "completed"]
-    assert column(conn, SAID) == ["You said: other"]
+    assert column(conn, SAID) == ["other"]
     assert row(conn, "messages", other)["retry_count"] == 0
 
 

@@ -489,7 +489,8 @@ class Store(RuleBasedStateMachine):
             and each.updated_at < cutoff
             and (each.from_agent is None or each.status == "cancelled")
         ]
-        goes_on = len(seen) == limit and any(each.created_at < cutoff for each in seen)
+        behind = [each for id_, each in self.model.messages.items() if seen and id_ > seen[-1].id]
+        goes_on = len(seen) == limit and any(each.created_at < cutoff for each in (*seen, *behind))
         with transaction(self.conn):
             done = messages.prune(self.conn, after_id=after, older_than_ms=cutoff, limit=limit)
         assert done == (len(doomed), seen[-1].id if goes_on else 0)
