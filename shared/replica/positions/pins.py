@@ -11,9 +11,10 @@ latest commit.
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Self
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self
 
 from shared.core import clock
 from shared.core.errors import PermanentError
@@ -24,6 +25,7 @@ from shared.replica.positions.errors import PositionMissing, ReplicaInvalid
 from shared.replica.positions.litestream import Restorable, ask_store, missing, plan, stored_files
 from shared.replica.positions.urls import check_url, shown
 
+_SECOND = timedelta(seconds=1)
 _SKEW_MS = 60_000  # clocks of two machines differ by less
 _EPOCH = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
@@ -203,9 +205,34 @@ def _last_before(url: str, at: datetime) -> Restorable:
                 f"{asked} is in the future: the newest position of the replica is from {latest.timestamp}; name an "
                 "earlier instant, or leave it out where the newest is meant"
             )
-        return latest
+        return _in_last_second(url, latest, at) if at - _parse_timestamp(latest.timestamp) < _SECOND else latest
     oldest = min(file["timestamp"] for file in stored_files(url))
     raise PositionMissing(f"the replica has nothing from before {asked}: its oldest position is from {oldest}")
+
+
+def _in_last_second(url: str, latest: Restorable, at: datetime) -> Restorable:
+    """The last position before an instant of the second in which *latest* was made.
+
+    A bucket's list tells whole seconds, and the program takes each instant of the last one for later than all. The
+    files tell milliseconds.
+    """
+    newest = [file for file in stored_files(url) if file["timestamp"] == latest.timestamp and not file["level"]]
+
+    def first_later(store: ObjectStore) -> str | None:
+        later = (file["min_txid"] for file in newest if _made_at_ms(store, file) > at.timestamp() * 1000)
+        return min(later, default=None)
+
+    later = ask_store(url, first_later)
+    return latest if later is None else _resolve_txid(url, f"{int(later, 16) - 1:016x}")
+
+
+def _made_at_ms(store: ObjectStore, file: Mapping[str, Any]) -> int:
+    """When the file was made, as its own head says; 0 if it is gone.
+
+    Source: https://github.com/superfly/ltx (the header of a file)
+    """
+    found = store.get(f"{store.newest_ltx_files}{file['min_txid']}-{file['max_txid']}.ltx")
+    return int.from_bytes(found.body[32:40], "big") if found is not None else 0
 
 
 def _parse_txid(text: str) -> str:

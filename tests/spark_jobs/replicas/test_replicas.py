@@ -4,7 +4,7 @@ import socket
 import subprocess
 import sys
 import time
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import apsw
@@ -107,6 +107,27 @@ def test_a_timestamp_means_the_last_position_before_it(primary, tmp_path, cache)
         replicas.PositionMissing, match=r"nothing from before 2024-12-31.* oldest position is from 2025-01-01"
     ):
         replicas.resolve(primary.url, timestamp="2024-12-31")
+
+
+def test_an_instant_within_the_second_of_the_last_commit_is_before_that_commit(make_primary, s3, cache):
+    """A bucket lists whole seconds."""
+    primary = make_primary(f"s3://bucket/second?endpoint={s3}")
+    before = datetime.now(UTC)
+    last = before + timedelta(days=1)
+    while before.replace(microsecond=0) != last.replace(microsecond=0):
+        primary.receive(1)
+        primary.replicate()
+        before = datetime.now(UTC)
+        primary.receive(1)
+        primary.replicate()
+        last = datetime.now(UTC)
+    newest = replicas.resolve(primary.url)
+
+    asked, path = replicas.pinned(primary.url, timestamp=before, cache_dir=cache)
+
+    assert int(asked.txid, 16) == int(newest.txid, 16) - 1
+    assert count(path) == count(replicas.ensure_local(newest, cache)) - 1
+    assert replicas.resolve(primary.url, timestamp=last) == newest
 
 
 def test_a_merged_position_has_the_time_of_its_newest_commit(primary, tmp_path):
