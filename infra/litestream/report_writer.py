@@ -86,7 +86,9 @@ class ReportWriter:
             self._has_news.clear()
             await self.write(clock.now_ms())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._has_news.wait(), _EVERY_S)
+                # Not wait_for, which in Python 3.11 loses a cancellation that comes together with news.
+                async with asyncio.timeout(_EVERY_S):
+                    await self._has_news.wait()
 
     async def write(self, now_ms: int) -> None:
         """Write a report. A failure is none of replication: the file stays as it is."""

@@ -169,6 +169,23 @@ def test_news_is_written_at_once_and_not_when_the_next_report_is_due(db, lease):
     asyncio.run(go())
 
 
+def test_a_stop_that_comes_together_with_news_ends_the_reports(db, lease):
+    """A stop of everything waits for that."""
+
+    async def go():
+        reports = writer(db, lease)
+        running = asyncio.create_task(reports.run())
+        while not reports._has_news._waiters:  # noqa: ASYNC110 - it waits inside of asyncio
+            await asyncio.sleep(0)
+        reports.write_soon()
+        running.cancel()
+        done, _ = await asyncio.wait([running], timeout=20)
+        assert done
+        assert running.cancelled()
+
+    asyncio.run(go())
+
+
 def test_a_folder_that_can_not_be_written_ends_nothing(db, lease):
     reports = writer(db, lease)
     db.with_name(f"{db.name}-replica.tmp").mkdir()
