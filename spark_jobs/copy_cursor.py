@@ -1,9 +1,10 @@
 """A cursor of ADBC that yields Arrow, without ADBC's own DB-API.
 
 That one imports ``pyarrow.dataset``, and so pandas: half a second of CPU in each of the three Python processes of a
-query, more than the rest of what they load.
+query, more than the rest of what they load. ``pyarrow.array`` and ``pyarrow.scalar`` import pandas too.
 """
 
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
@@ -52,7 +53,7 @@ class CopyCursor:
         statement.set_sql_query(query)
         statement.prepare()
         if values:
-            statement.bind(pa.record_batch([[value] for value in values], names=list(map(str, range(len(values))))))
+            statement.bind(pa.RecordBatch.from_arrays([_bound(value) for value in values], [""] * len(values)))
         handle, _ = statement.execute_query()
         self._result = pa.RecordBatchReader.from_stream(handle)
 
@@ -73,3 +74,13 @@ class CopyCursor:
         if self._statement is not None:
             self._statement.close()
         self._result = self._statement = None
+
+
+def _bound(value: str | bytes | int | float) -> pa.Array:
+    """An array of this one value, made of its bytes."""
+    if isinstance(value, int | float):
+        kind, form = (pa.int64(), "=q") if isinstance(value, int) else (pa.float64(), "=d")
+        return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(struct.pack(form, value))])
+    kind, data = (pa.string(), value.encode()) if isinstance(value, str) else (pa.binary(), value)
+    ends = struct.pack("=ii", 0, len(data))
+    return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(ends), pa.py_buffer(data)])

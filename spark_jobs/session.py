@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from shared.core.errors import ConfigInvalid
-from spark_jobs import java_archive
+from spark_jobs import java_archive, worker_python
 from spark_jobs.datasource import PUSHDOWN, register
 from spark_jobs.seconds import counted
 
@@ -65,7 +65,7 @@ def session(app_name: str, *, makes_archive: bool = False, is_small: bool = Fals
 def _start(app_name: str, *, makes_archive: bool, is_small: bool = False) -> tuple[SparkSession, Path | None]:
     """The session, and the file to which its Java writes an archive at its end, if it does."""
     os.umask(0o077)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    _use_python(sys.executable)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if submitted:
         SparkContext._ensure_initialized()  # until then SparkConf() is empty
@@ -83,6 +83,11 @@ def _start(app_name: str, *, makes_archive: bool, is_small: bool = False) -> tup
         spark = builder.getOrCreate()
     atexit.register(_stop, spark, part)
     return spark, part
+
+
+def _use_python(program: str) -> None:
+    """Start workers, and what Spark asks Python while it plans, with *program*."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = program
 
 
 def java_options(*, makes_archive: bool, is_small: bool) -> tuple[Sequence[str], Path | None]:
@@ -150,6 +155,7 @@ def _settings(given: SparkConf, *, is_local: bool, java_options: Sequence[str] |
     if java_options is None:
         wished["spark.log.level"] = "ERROR"
     else:
+        _use_python(worker_python.written(private, os.pathsep.join(filter(None, (path, os.environ.get("PYTHONPATH"))))))
         quiet = private / "log4j2.properties"
         quiet.write_text(_QUIET)
         # An address, because Log4j splits names at commas.

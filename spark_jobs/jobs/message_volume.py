@@ -84,7 +84,7 @@ def run(
     with locked_folder(out):
         _check_zone(out, tz)
         replica = open_replica(spark, pin, cache_dir=cache_dir)
-        volume = message_volume(replica.table("messages", columns=COLUMNS), tz)
+        volume = message_volume(replica.table("messages", columns=COLUMNS), tz).cache()  # collected, and written
         rows = sorted(volume.collect(), key=lambda row: (row.day, row.channel))
         parquet = out / "parquet"
         before = _received_by_day(parquet)
@@ -95,9 +95,10 @@ def run(
         written = sorted(now.keys() - set(kept))
         fresh = [row for row in rows if row.day not in kept]
         if fresh:
-            table = spark.createDataFrame(fresh, SCHEMA).coalesce(1)
+            table = volume.where(F.col("day").isin(written)).coalesce(1)
             days = table.write.partitionBy("day").option("partitionOverwriteMode", "dynamic")
             days.parquet(str(parquet), mode="overwrite")
+        volume.unpersist()
         manifest = write_manifest(
             out,
             JOB,

@@ -35,6 +35,13 @@ def test_values_are_bound_and_a_cursor_runs_one_query_after_another(path):
         assert cursor.fetchall() == []
 
 
+def test_each_type_of_sqlite_is_bound_as_it_is(path):
+    with cursor_on(path) as cursor:
+        values = ("hé", b"\x00\xff", -(2**63), 0.1, "", b"")
+        cursor.execute("SELECT ?, ?, ?, ?, ?, ?", values)
+        assert cursor.fetchall() == [values]
+
+
 def test_a_result_comes_in_batches(path):
     with cursor_on(path) as cursor:
         cursor.execute("SELECT id FROM notes")
@@ -56,8 +63,15 @@ def test_a_query_that_sqlite_refuses_is_an_error(path):
         cursor.execute("SELECT id FROM others")
 
 
-def test_what_a_worker_loads_has_no_pandas():
+def test_what_a_worker_loads_and_binds_needs_no_pandas(path):
     """It would take longer than all the rest, in each Python process of each query."""
-    script = "import sys, spark_jobs.datasource; print('pandas' in sys.modules)"
+    script = f"""
+import sys
+import spark_jobs.datasource
+from spark_jobs.copy_cursor import CopyCursor
+with CopyCursor("file:{path}?mode=ro", 100) as cursor:
+    cursor.execute("SELECT id FROM notes WHERE id = ? OR text = ?", (7, "a"))
+    print(cursor.fetchall(), "pandas" in sys.modules)
+"""
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    assert done.stdout == "[(7,)] False\n"

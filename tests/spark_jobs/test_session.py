@@ -17,6 +17,25 @@ print(spark.range(7).count(), spark.sparkContext._jvm.System.getProperty("java.i
 """
 
 
+WHENCE = """
+from pyspark.sql import functions as F
+import pyspark
+from spark_jobs.session import session
+spark = session("tests")
+whence = F.udf(lambda _: __import__("pyspark").__file__, useArrow=False)
+seen = {row[0] for row in spark.range(3).select(whence("id")).collect()}
+print(seen == {pyspark.__file__}, *seen)
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_workers_import_the_pyspark_of_the_job_and_not_a_zip_file_of_it(tmp_path):
+    done = subprocess.run([sys.executable, "-c", WHENCE], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("True "), done.stdout
+
+
 @pytest.mark.spark
 @pytest.mark.long
 def test_the_folder_for_temporary_files_may_have_a_space_and_a_quote_in_its_name(tmp_path):

@@ -1,0 +1,23 @@
+"""The script that Spark's workers are started with."""
+
+import os
+import subprocess
+import sys
+
+from spark_jobs import worker_python
+
+
+def test_it_is_this_python_with_the_given_path_and_the_given_arguments(tmp_path):
+    folder = tmp_path / "my 'own' \"files\""
+    folder.mkdir()
+    script = worker_python.written(folder, f"{folder}/a:b c")
+    code = "import os, sys; print(sys.executable, os.environ['PYTHONPATH'], sys.argv[1:])"
+    environment = {**os.environ, "PYTHONPATH": "pyspark.zip"}
+    done = subprocess.run([script, "-c", code, "x y", "'"], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{sys.executable} {folder}/a:b c {['x y', chr(39)]}\n"
+    assert os.stat(script).st_mode & 0o077 == 0
+
+
+def test_where_no_file_may_be_run_it_is_this_python(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)  # as on a file system that is mounted with noexec
+    assert worker_python.written(tmp_path, "a") == sys.executable
