@@ -1,8 +1,8 @@
 """The Python of Spark's workers on this machine: a script that imports pyspark from where this process did.
 
-Spark puts ``pyspark.zip`` before everything else on the path of its workers. Python keeps no bytecode for a zip file, so
-each of the five processes of a small job would compile pyspark for most of a second. An installed pyspark is compiled
-already.
+Spark puts ``pyspark.zip`` before everything else on the path of its workers. Python keeps no bytecode for a zip file,
+so each of the five processes of a small job would compile pyspark for most of a second. An installed pyspark is
+compiled already.
 """
 
 import os

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from spark_jobs import worker_python
 
@@ -15,7 +16,7 @@ def test_it_is_this_python_with_the_given_path_and_the_given_arguments(tmp_path)
     environment = {**os.environ, "PYTHONPATH": "pyspark.zip"}
     done = subprocess.run([script, "-c", code, "x y", "'"], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == f"{sys.executable} {folder}/a:b c {['x y', chr(39)]}\n"
-    assert os.stat(script).st_mode & 0o077 == 0
+    assert Path(script).stat().st_mode & 0o077 == 0
 
 
 def test_where_no_file_may_be_run_it_is_this_python(tmp_path, monkeypatch):
