@@ -115,6 +115,7 @@ def run_command(job: str, do: Callable[[], str]) -> int:
         sys.stderr.write(f"{job}: {shown(str(error))}\n")
         return _exit_code(error)
     sys.stdout.write(shown(said))
+    sys.stdout.flush()  # into a pipe too: Spark takes a second to stop
     _log.info("job.done job=%s %s", job, as_fields(spent))
     return 0
 
