@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import tempfile
+import time
 from pathlib import Path
 
 import httpx
@@ -40,6 +41,18 @@ def environment(monkeypatch, db, tmp_path):
         registry.get.cache_clear()
         yield Path(sockets)
         registry.get.cache_clear()
+
+
+RECORDED_NS = 1_795_168_800 * 10**9  # 2026-11-20T10:00:00Z, minutes after the recorded events
+
+
+@pytest.fixture
+def day_of_the_events(monkeypatch):
+    """The wall clock begins on the day of the recorded events: three days later they would be too old to be taken."""
+    wall_ns = time.time_ns
+    ahead_ns = wall_ns() - RECORDED_NS
+    monkeypatch.setattr(time, "time_ns", lambda: wall_ns() - ahead_ns)
+    monkeypatch.setattr(time, "time", lambda: (wall_ns() - ahead_ns) / 10**9)
 
 
 def app_of(module):

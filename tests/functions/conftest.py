@@ -1,3 +1,3 @@
-from tests.serving import environment, serving, until
+from tests.serving import day_of_the_events, environment, serving, until
 
-__all__ = ["environment", "serving", "until"]
+__all__ = ["day_of_the_events", "environment", "serving", "until"]

@@ -25,6 +25,8 @@ from shared.roster import wirings
 from shared.runtime.kick import Listener
 from tests.support import NOW, column, dump, make_agent, row
 
+pytestmark = pytest.mark.usefixtures("day_of_the_events")
+
 EVENTS = Path(__file__).parents[1] / "events"
 PRIVATE = (EVENTS / "telegram/001_private_text.json").read_bytes()
 DM = json.loads((EVENTS / "discord/011_slash_dm.json").read_text())["channel_id"]

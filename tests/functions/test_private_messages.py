@@ -20,6 +20,8 @@ from shared.roster import wirings
 from tests.fake_client import FakeClient
 from tests.support import NOW, column, make_agent, row
 
+pytestmark = pytest.mark.usefixtures("day_of_the_events")
+
 EVENTS = Path(__file__).parents[1] / "events/telegram"
 SECRET = {"x-telegram-bot-api-secret-token": "a-Secret_that-telegram-repeats"}
 GROUP = "-1002003004005"

@@ -19,6 +19,8 @@ from tests.functions.test_deliver import Platform, step
 from tests.functions.test_ingest import EVENTS, discord
 from tests.support import column
 
+pytestmark = pytest.mark.usefixtures("day_of_the_events")
+
 MINUTE = 60_000
 
 

@@ -15,6 +15,8 @@ from shared.roster import wirings
 from tests.functions.test_ingest import DM, EVENTS, ask, discord, post, replicated
 from tests.support import NOW, column, dump, make_agent
 
+pytestmark = pytest.mark.usefixtures("day_of_the_events")
+
 __all__ = ["replicated"]
 
 SENDER = "80000000000000001"

@@ -6,8 +6,12 @@ import socket
 import threading
 from pathlib import Path
 
+import pytest
+
 from functions import ingest
 from tests.support import column
+
+pytestmark = pytest.mark.usefixtures("day_of_the_events")
 
 PRIVATE = (Path(__file__).parents[2] / "events/telegram/001_private_text.json").read_bytes()
 HEADERS = {"x-telegram-bot-api-secret-token": "a-Secret_that-telegram-repeats"}
