@@ -37,6 +37,19 @@ class _Stopped(BaseException):
     """A signal came before there was a server to stop."""
 
 
+class _EarlySignal:
+    """The handler of signals until there is a server to stop.
+
+    Python drops an exception that is raised while it frees an object, so the signal is remembered too.
+    """
+
+    has_come = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.has_come = True
+        raise _Stopped
+
+
 def serve(
     name: str,
     *,
@@ -59,11 +72,12 @@ def serve(
         The exit code for the process, see above. The log has the reason for a failure.
     """
     # Before anything slow, so that a signal during loading ends the process cleanly too.
+    early = _EarlySignal()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _stop_at_once)
+        signal.signal(number, early)
     try:
         logs.configure(name)
-        return _serve(name, sock, timeout_ms, on_ready, package, is_standby)
+        return _serve(name, sock, timeout_ms, on_ready, package, is_standby, early)
     except _Stopped:
         return 0
     except SystemExit as end:  # from uvicorn: the lifespan did not start; the reason is in the log
@@ -88,6 +102,7 @@ def _serve(
     on_ready: Callable[[], None] | None,
     package: str,
     is_standby: bool,
+    early: _EarlySignal,
 ) -> int:
     app = load(name, package)
 
@@ -103,6 +118,8 @@ def _serve(
         server = FunctionServer(RequestGuard(app, name=name, timeout_ms=timeout_ms), on_ready)
         for number in (signal.SIGTERM, signal.SIGINT):  # from here on work under way may finish
             signal.signal(number, server.handle_exit)
+        if early.has_come:
+            raise _Stopped
         server.run(sockets=[sock])
     except SystemExit:
         lifespan = app.router.lifespan_context
@@ -123,10 +140,6 @@ def _refuse_unnamed_database(settings: Settings) -> None:
             f"POSTROOM_DB is not set, and there is no {settings.db} in {Path.cwd()}. Set POSTROOM_DB to the path of "
             f"the database; where that file is missing, the start makes a new one"
         )
-
-
-def _stop_at_once(number: int, frame: FrameType | None) -> None:
-    raise _Stopped
 
 
 class _Usage(Exception):

@@ -244,6 +244,13 @@ def test_a_signal_during_loading_is_a_clean_end(start, environment, number):
         assert process.err == [] or code == -number
 
 
+def test_a_signal_that_python_swallows_during_loading_ends_the_process_too(serve):
+    process, _ = serve("freed")
+
+    assert process.end() == 0
+    assert process.events("function.ready") == []
+
+
 # -- refusals ----------------------------------------------------------------------------------------------------------
 
 
