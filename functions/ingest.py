@@ -16,6 +16,7 @@ import apsw
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import Scope
 
 from shared.channels import account_secrets, registry
 from shared.channels.base import Channel, Choice, Event, Received, WebhookReply, WebhookRequest
@@ -29,8 +30,9 @@ from shared.db.roster import accounts as roster
 from shared.inbound import events, suggestions, withdrawals
 from shared.replica.sync import Replication
 from shared.routing.apply import Routed, sum_of
-from shared.runtime import framework
+from shared.runtime import framework, request_line
 from shared.runtime.app import AppResponse, function_app, read_body
+from shared.runtime.patience import Patience
 from shared.runtime.service import FunctionService, LazyService
 from shared.runtime.timely_work import GivenUp, TimelyWork
 
@@ -49,6 +51,7 @@ class Ingest(FunctionService):
         self.replication = Replication(settings, registry.PLATFORMS)  # first: it may refuse the settings
         super().__init__(settings)
         self.policy = AccessPolicy.of(settings)
+        self._patience = Patience(_STORE_LIMIT_S)
         self._kicked: set[str] = set()  # in this turn of the event loop
         self._late: set[asyncio.Task[None]] = set()
         self._reader: apsw.Connection | None = None
@@ -84,10 +87,13 @@ class Ingest(FunctionService):
             self._reader = open_connection(self.settings.db, readonly=True)
         return self._reader
 
-    async def store(self, channel: str, received: Received, *, began_s: float, now_ms: int) -> WebhookReply:
+    async def store(
+        self, channel: str, received: Received, scope: Scope, *, began_s: float, now_ms: int
+    ) -> WebhookReply:
         """Store the events of one webhook in one transaction, which others may share; the answer to the platform.
 
         Args:
+            scope: of the request, whose line in the log tells what was stored.
             began_s: when the request came, by the event loop's clock.
         """
         incoming = [event for event in received.events if event.kind != "ping"]
@@ -100,16 +106,18 @@ class Ingest(FunctionService):
             return [events.handle(conn, channel, event, self.policy, now_ms=now_ms) for event in incoming]
 
         if received.too_late is None:
-            return await self._stored(channel, received, work)
-        return await self._stored_in_time(channel, received, received.too_late, work, began_s=began_s, now_ms=now_ms)
+            return await self._stored(channel, received, scope, work)
+        return await self._stored_in_time(
+            channel, received, scope, received.too_late, work, began_s=began_s, now_ms=now_ms
+        )
 
     async def _stored(
-        self, channel: str, received: Received, work: Callable[[apsw.Connection], list[Routed]]
+        self, channel: str, received: Received, scope: Scope, work: Callable[[apsw.Connection], list[Routed]]
     ) -> WebhookReply:
-        routed = await self.writer.run(work)
+        routed = await self._patience.wait(self.writer.submit(work, repeatable=True))
         total = routed[0] if len(routed) == 1 else sum_of(routed)
         self._kick_once(*_functions_to_kick(total))
-        log.info("ingest.stored", channel=channel, **_facts(total, routed))
+        request_line.tell(scope, "ingest.stored", channel=channel, **_facts(total, routed))
         await self.replication.confirm(channel)
         return received.reply if total.is_answered else received.not_taken or received.reply
 
@@ -117,6 +125,7 @@ class Ingest(FunctionService):
         self,
         channel: str,
         received: Received,
+        scope: Scope,
         too_late: WebhookReply,
         work: Callable[[apsw.Connection], list[Routed]],
         *,
@@ -125,7 +134,7 @@ class Ingest(FunctionService):
     ) -> WebhookReply:
         """As ``_stored``, with an answer within two seconds. What is not stored by then is not stored at all."""
         timely = TimelyWork(work)
-        storing = asyncio.create_task(self._stored(channel, received, timely))
+        storing = asyncio.create_task(self._stored(channel, received, scope, timely))
         await _until(storing, began_s + _BRIEF_LIMIT_S)
         if not storing.done() and timely.give_up():
             log.error("ingest.not_stored", channel=channel, reason="another writer holds the database")
@@ -178,11 +187,12 @@ class Ingest(FunctionService):
     async def keep_unreadable(self, channel: Channel, body: bytes, reason: str, *, now_ms: int) -> WebhookReply:
         """Record once why a signed body can't be read, however often it comes. The body is not kept."""
         key = hashlib.sha256(body).hexdigest()[:32]
-        await self.writer.run(
+        record = self.writer.submit(
             lambda conn: dropped.record(
                 conn, channel=channel.name, reason="payload", detail=reason, event_key=f"body:{key}", now_ms=now_ms
             )
         )
+        await self._patience.wait(record)
         await self.replication.confirm(channel.name)
         return channel.unreadable
 
@@ -245,15 +255,16 @@ async def _webhook(request: Request) -> Response:
         log.warning("ingest.unreadable", channel=name, reason=str(error), size_bytes=len(body))
         work = service.keep_unreadable(channel, body, str(error), now_ms=now_ms)
     else:
-        work = service.store(name, received, began_s=began_s, now_ms=now_ms)
-    return await _answer(name, work)
+        work = service.store(name, received, request.scope, began_s=began_s, now_ms=now_ms)
+    if not service.replication.is_awaited(name):
+        return await _answer(name, work)
+    return await _answer(name, asyncio.wait_for(work, _STORE_LIMIT_S))
 
 
 async def _answer(name: str, work: Coroutine[Any, Any, WebhookReply]) -> Response:
     """The answer of an account to its platform, once *work* has stored the event; 503 if it could not."""
     try:
-        async with asyncio.timeout(_STORE_LIMIT_S):
-            reply = await work
+        reply = await work
     except TimeoutError:  # it may still be stored; the redelivery is a duplicate then
         log.error("ingest.not_stored", channel=name, reason="another writer holds the database")
         return _later(f"not stored within {_STORE_LIMIT_S:g} s")

@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared.core import logs
+from shared.runtime import request_line
 
 QUIET_PATHS = ("/healthz", "/tick")
 LOGGED_PATH_LENGTH = 200
@@ -35,18 +36,21 @@ class RequestGuard:
             return
         begun = time.monotonic()
         response = _Response(send, self._stream_begins)
+        line = request_line.begin(scope)
         try:
             await self._run(scope, receive, response)
         finally:
             self._streams.discard(response)
             write = log.debug if scope["path"] in QUIET_PATHS else log.info
             write(
-                "request.done",
+                line.event,
+                **line.facts,
                 method=scope["method"],
                 path=_shown(scope),
                 status=response.status,
                 ms=round((time.monotonic() - begun) * 1000, 1),
             )
+            line.is_written = True
 
     def end_streams(self) -> None:
         """Finish the event streams, which never end by themselves; their clients reconnect."""

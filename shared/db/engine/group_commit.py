@@ -2,7 +2,8 @@
 
 While one commit is on its way to the disk, new work piles up and goes into the next one. Work that is asked for in one
 turn of the event loop goes together, because the thread is woken at the end of the turn. There is no timer, so work
-that is alone does not wait. Each piece of work runs in a savepoint: one that fails leaves its neighbours alone.
+that is alone does not wait. Work that fails leaves its neighbours alone: each runs in a savepoint, or, where all of a
+group may be done twice, they share one, and only the failure of one costs each a savepoint of its own.
 
 A process with a single job gains nothing from the thread: waking it, and then the event loop again, takes as long as
 the transaction. Such a caller says that it is alone. Its work is done in the event loop, if no other writer is there.
@@ -32,6 +33,7 @@ _SLOW_S = 0.05  # a transaction that takes longer stops health checks and all el
 class _Job(Generic[T]):
     work: Callable[[apsw.Connection], T]
     durable: bool
+    repeatable: bool
     loop: asyncio.AbstractEventLoop
     future: "asyncio.Future[T]"
     result: T | None = None
@@ -70,19 +72,31 @@ class Writer:
         Raises:
             The error of *work*, and then nothing of it is kept; or the error of its group's commit.
         """
-        loop = asyncio.get_running_loop()
-        job: _Job[T] = _Job(work, durable, loop, loop.create_future())
+        job = _job(work, durable=durable)
         if alone and self._do_now(job):
             _resolve([job])
-            return await job.future
+        else:
+            self._queue(job)
+        return await job.future
+
+    def submit(self, work: Callable[[apsw.Connection], T], *, repeatable: bool = False) -> "asyncio.Future[T]":
+        """As ``run``, with a future that the caller may give up: *work* may be done all the same.
+
+        Args:
+            repeatable: *work* may be done twice, because it changes nothing but the database; the first time is undone.
+        """
+        job = _job(work, durable=True, repeatable=repeatable)
+        self._queue(job)
+        return job.future
+
+    def _queue(self, job: _Job[Any]) -> None:
         with self._lock:
             if self._closing:
                 raise RuntimeError("the writer is closed")
-            is_first_of_turn = not self._waiting or self._waiting[-1].loop is not loop
+            is_first_of_turn = not self._waiting or self._waiting[-1].loop is not job.loop
             self._waiting.append(job)
         if is_first_of_turn:
-            loop.call_soon(self._wake)
-        return await job.future
+            job.loop.call_soon(self._wake)
 
     def _do_now(self, job: _Job[Any]) -> bool:
         """Do *job* in the thread of the caller, unless that has to wait for other work; whether it is done."""
@@ -164,10 +178,33 @@ class Writer:
         with transaction(conn, waits=waits, held=self.held):
             if len(group) == 1:
                 group[0].result = group[0].work(conn)
-            else:
-                run = conn.cursor().execute  # conn.execute makes a cursor each time
+                return
+            run = conn.cursor().execute  # conn.execute makes a cursor each time
+            if not (all(job.repeatable for job in group) and _attempt_all(conn, group, run)):
                 for job in group:
                     _attempt(conn, job, run)
+
+
+def _job(work: Callable[[apsw.Connection], T], *, durable: bool, repeatable: bool = False) -> _Job[T]:
+    loop = asyncio.get_running_loop()
+    return _Job(work, durable, repeatable, loop, loop.create_future())
+
+
+def _attempt_all(conn: apsw.Connection, group: list[_Job[Any]], run: Callable[[str], object]) -> bool:
+    """Do the work of all. False: one failed, and nothing is kept of any."""
+    run("SAVEPOINT jobs")
+    try:
+        for job in group:
+            job.result = job.work(conn)
+    except Exception:
+        if not conn.in_transaction:
+            raise  # as below
+        run("ROLLBACK TO jobs")
+        return False
+    finally:
+        if conn.in_transaction:
+            run("RELEASE jobs")
+    return True
 
 
 def _attempt(conn: apsw.Connection, job: _Job[Any], run: Callable[[str], object]) -> None:

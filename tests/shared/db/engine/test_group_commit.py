@@ -1,5 +1,6 @@
 import asyncio
 import threading
+from functools import partial
 
 import apsw
 import pytest
@@ -41,14 +42,15 @@ class Stopped:
         assert self.go.wait(60)
 
 
-def pile_up(writer, works, **options):
+def pile_up(writer, works, ask=None, **options):
     """Run all *works* in one group, behind a job that holds the thread until they are waiting."""
+    ask = ask or partial(writer.run, **options)
 
     async def gather():
         stopped = Stopped()
         first = asyncio.create_task(writer.run(stopped))
         await asyncio.to_thread(stopped.begun.wait, 60)
-        asked = [asyncio.create_task(writer.run(work, **options)) for work in works]
+        asked = [asyncio.ensure_future(ask(work)) for work in works]
         await asyncio.sleep(0)
         stopped.go.set()
         await first
@@ -310,3 +312,44 @@ def test_a_rollback_that_fails_does_not_end_all_writing(writer, conn):
     assert isinstance(error, apsw.AuthError)
     assert run(writer.run(put("after")), writer.run(lambda own: scalar(own, "PRAGMA synchronous"))) == [None, 2]
     assert [meta.get(conn, key) for key in ("bad", "after")] == [None, "x"]
+
+
+def test_work_that_may_be_done_twice_fails_alone_too(writer, conn):
+    done = []
+
+    def counted(own):
+        done.append("a")
+        meta.put(own, "a", "x")
+
+    def bad(own):
+        meta.put(own, "bad", "x")
+        raise LookupError("bad")
+
+    results = pile_up(writer, [counted, bad, put("b")], ask=lambda work: writer.submit(work, repeatable=True))
+    assert [type(result) for result in results] == [type(None), LookupError, type(None)]
+    assert [meta.get(conn, key) for key in ("a", "bad", "b")] == ["x", None, "x"]
+    assert done == ["a", "a"], "first all together, then each in a savepoint of its own"
+
+
+def test_work_that_must_be_done_once_is_done_once_beside_work_that_may_be_done_twice(writer, conn):
+    done = []
+
+    def bad(own):
+        raise LookupError("bad")
+
+    asks = [writer.run, partial(writer.submit, repeatable=True)]
+    works = [lambda own: done.append(meta.put(own, "a", "x")), bad]
+    pile_up(writer, list(zip(asks, works, strict=True)), ask=lambda pair: pair[0](pair[1]))
+    assert len(done) == 1
+    assert meta.get(conn, "a") == "x"
+
+
+def test_a_transaction_that_sqlite_ends_fails_for_all_that_may_be_done_twice(writer, conn):
+    def end(own):
+        own.execute("ROLLBACK")
+        raise apsw.FullError("the disk is full")
+
+    results = pile_up(writer, [put("a"), end, put("b")], ask=lambda work: writer.submit(work, repeatable=True))
+    assert {type(result) for result in results} == {apsw.FullError}
+    assert run(writer.run(put("c"))) == [None]
+    assert [meta.get(conn, key) for key in ("a", "b", "c")] == [None, None, "x"]
