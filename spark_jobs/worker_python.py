@@ -7,14 +7,17 @@ compiled already.
 
 import os
 import shlex
+import site
 import sys
 from pathlib import Path
+
+import pyspark
 
 
 def written(folder: Path, path: str) -> str:
     """The program for ``PYSPARK_PYTHON``: a script in *folder* that starts this Python, or this Python itself.
 
-    It is this Python where the file system lets no file be run.
+    It is this Python where pyspark is not installed for it, and where the file system lets no file be run.
 
     Args:
         path: the ``PYTHONPATH`` of the workers, in place of the one that Spark gives.
@@ -22,4 +25,11 @@ def written(folder: Path, path: str) -> str:
     script = folder / "python"
     script.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(path)} exec {shlex.quote(sys.executable)} "$@"\n')
     script.chmod(0o700)
-    return str(script) if os.access(script, os.X_OK) else sys.executable
+    may_run = is_installed(Path(pyspark.__file__)) and os.access(script, os.X_OK)
+    return str(script) if may_run else sys.executable
+
+
+def is_installed(module: Path) -> bool:
+    """Whether every start of this Python finds the package of *module*; a notebook may have found it elsewhere."""
+    roots = {*site.getsitepackages(), site.getusersitepackages()}
+    return module.resolve().parent.parent in {Path(root).resolve() for root in roots}

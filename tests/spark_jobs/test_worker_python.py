@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
+
 from spark_jobs import worker_python
 
 
@@ -22,3 +24,8 @@ def test_it_is_this_python_with_the_given_path_and_the_given_arguments(tmp_path)
 def test_where_no_file_may_be_run_it_is_this_python(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)  # as on a file system that is mounted with noexec
     assert worker_python.written(tmp_path, "a") == sys.executable
+
+
+def test_a_package_counts_as_installed_where_every_start_of_this_python_finds_it(tmp_path):
+    assert worker_python.is_installed(Path(pyspark.__file__))
+    assert not worker_python.is_installed(tmp_path / "spark/python/pyspark/__init__.py")
