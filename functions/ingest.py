@@ -8,7 +8,7 @@ again is answered within them, whatever happens; its person is told where nothin
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any
 
@@ -106,15 +106,16 @@ class Ingest(FunctionService):
             return [events.handle(conn, channel, event, self.policy, now_ms=now_ms) for event in incoming]
 
         if received.too_late is None:
-            return await self._stored(channel, received, scope, work)
+            storing = self._patience.wait(self.writer.submit(work, repeatable=True))
+            return await self._stored(channel, received, scope, storing)
         return await self._stored_in_time(
             channel, received, scope, received.too_late, work, began_s=began_s, now_ms=now_ms
         )
 
     async def _stored(
-        self, channel: str, received: Received, scope: Scope, work: Callable[[apsw.Connection], list[Routed]]
+        self, channel: str, received: Received, scope: Scope, storing: Awaitable[list[Routed]]
     ) -> WebhookReply:
-        routed = await self._patience.wait(self.writer.submit(work, repeatable=True))
+        routed = await storing
         total = routed[0] if len(routed) == 1 else sum_of(routed)
         self._kick_once(*_functions_to_kick(total))
         request_line.tell(scope, "ingest.stored", channel=channel, **_facts(total, routed))
@@ -134,7 +135,7 @@ class Ingest(FunctionService):
     ) -> WebhookReply:
         """As ``_stored``, with an answer within two seconds. What is not stored by then is not stored at all."""
         timely = TimelyWork(work)
-        storing = asyncio.create_task(self._stored(channel, received, scope, timely))
+        storing = asyncio.create_task(self._stored(channel, received, scope, self.writer.run(timely)))
         await _until(storing, began_s + _BRIEF_LIMIT_S)
         if not storing.done() and timely.give_up():
             log.error("ingest.not_stored", channel=channel, reason="another writer holds the database")
