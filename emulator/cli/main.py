@@ -174,6 +174,7 @@ def execute(
 @app.command()
 def chat(
     platform: Annotated[str, typer.Argument(help="telegram, discord, or an account such as telegram.sales")],
+    words: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]", help="As --once TEXT.")] = None,
     name: Annotated[str, typer.Option("--as", help="Write as this person, by name or id.")] = "Ana",
     place: Annotated[
         str | None, typer.Option("--in", help="The group or channel; without it, the direct chat with the bot.")
@@ -190,6 +191,10 @@ def chat(
     """
     from emulator.cli.chat import run_chat
 
+    if words and once is not None:
+        _fail("the text stands there twice: leave out --once, or the words behind the platform", os.EX_USAGE)
+    if words:
+        once = " ".join(words)
     kind = platform.partition(".")[0]
     if kind not in ("telegram", "discord"):
         _fail(f"there is no platform {kind!r}; choose telegram or discord", os.EX_USAGE)

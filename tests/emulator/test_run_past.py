@@ -51,7 +51,7 @@ def said(project: Path, *arguments: str, code: int = 0) -> "subprocess.Completed
 
 
 def write(project: Path, text: str) -> str:
-    return said(project, "chat", "telegram", "--once", text).stdout.strip()
+    return said(project, "chat", "telegram", *text.split()).stdout.strip()
 
 
 def objects(state: Path) -> dict[str, bytes]:

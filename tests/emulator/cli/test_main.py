@@ -40,6 +40,13 @@ def test_chat_knows_its_platforms(tmp_path: Path) -> None:
     assert "telegram or discord" in refused.stderr
 
 
+def test_chat_takes_its_text_once(tmp_path: Path) -> None:
+    refused = runner.invoke(app, ["chat", "telegram", "hello", "--once", "hello", "--state", str(tmp_path)])
+
+    assert refused.exit_code == 64
+    assert "leave out --once" in refused.stderr
+
+
 def test_validate_passes_our_template_and_names_a_missing_one(tmp_path: Path) -> None:
     template = Path(__file__).parents[3] / "template.yaml"
 
