@@ -259,7 +259,13 @@ async def _webhook(request: Request) -> Response:
         work = service.store(name, received, request.scope, began_s=began_s, now_ms=now_ms)
     if not service.replication.is_awaited(name):
         return await _answer(name, work)
-    return await _answer(name, asyncio.wait_for(work, _STORE_LIMIT_S))
+    return await _answer(name, _within_limit(work))
+
+
+async def _within_limit(work: Awaitable[WebhookReply]) -> WebhookReply:
+    """*work* that also waits for the replica, which has a limit of its own, and a longer one where it is set so."""
+    async with asyncio.timeout(_STORE_LIMIT_S):
+        return await work
 
 
 async def _answer(name: str, work: Coroutine[Any, Any, WebhookReply]) -> Response:
