@@ -15,8 +15,8 @@ from shared.db.queue import claims, mailbox, responses
 from shared.inbound import events, withdrawals
 from shared.queue import cancellations, endings, replies, turns
 from shared.queue.turns import Failure, RetryPolicy
+from tests.functions.ingest.kit import EVENTS, discord
 from tests.functions.test_deliver import Platform, step
-from tests.functions.test_ingest import EVENTS, discord
 from tests.support import column
 
 pytestmark = pytest.mark.usefixtures("day_of_the_events")

@@ -12,12 +12,8 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats
 from shared.inbound import withdrawals
 from shared.roster import wirings
-from tests.functions.test_ingest import DM, EVENTS, ask, discord, post, replicated
+from tests.functions.ingest.kit import DM, EVENTS, ask, discord, post
 from tests.support import NOW, column, dump, make_agent
-
-pytestmark = pytest.mark.usefixtures("day_of_the_events")
-
-__all__ = ["replicated"]
 
 SENDER = "80000000000000001"
 

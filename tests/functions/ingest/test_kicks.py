@@ -4,17 +4,10 @@ import asyncio
 import json
 import socket
 import threading
-from pathlib import Path
-
-import pytest
 
 from functions import ingest
+from tests.functions.ingest.kit import PRIVATE, SECRET
 from tests.support import column
-
-pytestmark = pytest.mark.usefixtures("day_of_the_events")
-
-PRIVATE = (Path(__file__).parents[2] / "events/telegram/001_private_text.json").read_bytes()
-HEADERS = {"x-telegram-bot-api-secret-token": "a-Secret_that-telegram-repeats"}
 
 
 def event(number):
@@ -56,7 +49,7 @@ def test_events_of_one_commit_kick_once_and_the_next_commit_again(serving, envir
                 waiting = asyncio.create_task(writer.run(wait))
                 await begun.wait()
                 posts = [
-                    asyncio.create_task(client.post("/webhooks/telegram", content=event(number), headers=HEADERS))
+                    asyncio.create_task(client.post("/webhooks/telegram", content=event(number), headers=SECRET))
                     for number in range(5)
                 ]
                 while len(writer._waiting) < 5:  # noqa: ASYNC110 - each round lets the posts run
@@ -64,7 +57,7 @@ def test_events_of_one_commit_kick_once_and_the_next_commit_again(serving, envir
                 may_end.set()
                 await asyncio.gather(waiting, *posts)
                 first = count(dispatch), count(api)
-                await client.post("/webhooks/telegram", content=event(5), headers=HEADERS)
+                await client.post("/webhooks/telegram", content=event(5), headers=SECRET)
                 return first, (count(dispatch), count(api))
 
         assert asyncio.run(go()) == ((1, 1), (1, 1))

@@ -7,10 +7,8 @@ import pytest
 
 from shared.channels import standard_webhooks
 from shared.db.engine.connection import rows
-from tests.functions.test_ingest import EVENTS, post
+from tests.functions.ingest.kit import EVENTS, post
 from tests.support import column, dump
-
-pytestmark = pytest.mark.usefixtures("day_of_the_events")
 
 SECRET = "whsec_eGW35rnSQddE0zDuw7Og/k+dNq912WKR"
 BOT = "1290000000000000001"

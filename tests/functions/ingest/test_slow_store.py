@@ -7,10 +7,8 @@ import pytest
 
 from functions import ingest
 from shared.db.engine.connection import rows
-from tests.functions.test_ingest import ask, telegram
+from tests.functions.ingest.kit import ask, telegram
 from tests.support import column
-
-pytestmark = pytest.mark.usefixtures("day_of_the_events")
 
 
 @pytest.fixture(autouse=True)

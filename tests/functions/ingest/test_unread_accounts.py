@@ -1,18 +1,13 @@
 """A further account is looked up in the database before its event is parsed."""
 
 import asyncio
-from pathlib import Path
-
-import pytest
 
 from functions import ingest
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import accounts
+from tests.functions.ingest.kit import PRIVATE
 from tests.support import NOW, column
 
-pytestmark = pytest.mark.usefixtures("day_of_the_events")
-
-PRIVATE = (Path(__file__).parents[2] / "events/telegram/001_private_text.json").read_bytes()
 HEADERS = {"x-telegram-bot-api-secret-token": "of-sales"}
 
 
