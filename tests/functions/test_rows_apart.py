@@ -15,7 +15,7 @@ from shared.inbound.events import handle
 from shared.queue import series, turns
 from tests.fake_client import FakeClient
 from tests.functions.test_deliver import Platform
-from tests.shared.routing.test_router import ASK, become, event, make_chat, wire
+from tests.shared.routing.router.kit import ASK, become, event, make_chat, wire
 from tests.support import NOW, answer, column, put, row, take
 
 

@@ -13,7 +13,7 @@ from shared.db.queue import event_keys
 from shared.inbound import events
 from shared.routing.apply import Routed
 from tests.shared.inbound.test_events import LIMITED, take
-from tests.shared.routing.test_router import ASK, OPEN, WIRE, asked, become, event, make_chat, reasons, wire
+from tests.shared.routing.router.kit import ASK, OPEN, WIRE, asked, become, event, make_chat, reasons, wire
 from tests.support import NOW, column
 
 EVENTS = Path(__file__).parents[2] / "events" / "telegram"

@@ -8,7 +8,7 @@ import pytest
 from shared.channels.discord import gateway_frames
 from shared.db.engine.connection import rows
 from tests.shared.inbound.test_events import take
-from tests.shared.routing.test_router import make_chat, wire
+from tests.shared.routing.router.kit import make_chat, wire
 from tests.support import column
 
 FRAMES = Path(__file__).parents[2] / "events" / "discord"

@@ -9,7 +9,7 @@ from shared.routing.apply import Routed
 from tests.shared.inbound.test_albums_of_events import due, kept, piece
 from tests.shared.inbound.test_edits import about, chat, complete, sent, stored, types
 from tests.shared.inbound.test_events import take
-from tests.shared.routing.test_router import become, event, make_chat, reasons, wire
+from tests.shared.routing.router.kit import become, event, make_chat, reasons, wire
 from tests.support import LEASE, NOW, column
 from tests.support import take as claim
 

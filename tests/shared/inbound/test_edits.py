@@ -8,7 +8,7 @@ from shared.db.queue import claims
 from shared.routing.apply import Routed
 from tests.shared.inbound.test_albums_of_events import due, kept, piece, recorded
 from tests.shared.inbound.test_events import LIMITED, take
-from tests.shared.routing.test_router import OPEN, WIRE, become, event, make_chat, reasons, wire
+from tests.shared.routing.router.kit import OPEN, WIRE, become, event, make_chat, reasons, wire
 from tests.support import NOW, column
 from tests.support import take as claim
 

@@ -9,7 +9,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.roster import accounts, chats
 from shared.inbound import events, pairing
 from shared.routing.apply import Routed
-from tests.shared.routing.test_router import OPEN, asked, become, event, make_chat, reasons, said, wire
+from tests.shared.routing.router.kit import OPEN, asked, become, event, make_chat, reasons, said, wire
 from tests.support import NOW, column, dump
 
 LIMITED = replace(OPEN, sender_limit=2)

@@ -11,7 +11,7 @@ from shared.routing.apply import Routed
 from tests.shared.inbound.test_albums_of_events import due, piece, recorded
 from tests.shared.inbound.test_edits import about, chat, complete, sent
 from tests.shared.inbound.test_events import LIMITED, take
-from tests.shared.routing.test_router import become, event, make_chat, reasons, wire
+from tests.shared.routing.router.kit import become, event, make_chat, reasons, wire
 from tests.support import NOW, answer, column
 
 __all__ = ["chat"]

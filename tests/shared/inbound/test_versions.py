@@ -2,7 +2,7 @@ import pytest
 
 from shared.db.views.originals import Original
 from shared.inbound import versions
-from tests.shared.routing.test_router import event
+from tests.shared.routing.router.kit import event
 
 FILES = [{"file_id": "a"}, {"file_id": "b"}, {"file_id": "c"}]
 PIECES = [

@@ -1,7 +1,7 @@
 import random
 
 from shared.routing import albums
-from tests.shared.routing.test_router import event
+from tests.shared.routing.router.kit import event
 
 
 def piece(number, text="", **fields):

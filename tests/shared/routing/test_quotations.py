@@ -11,7 +11,7 @@ from shared.channels.telegram.channel import TelegramChannel, TelegramSettings
 from shared.db.engine.connection import rows, transaction
 from shared.inbound import decisions, events
 from shared.routing.quotations import FORWARD_WITHHELD, QUOTATION_WITHHELD
-from tests.shared.routing.test_router import (
+from tests.shared.routing.router.kit import (
     ACCESS,
     ASK,
     EVERY_ROLE,

@@ -2,7 +2,7 @@ import pytest
 
 from shared.db.roster.chats import Chat
 from shared.routing.unwired import reason_not_to_wire
-from tests.shared.routing.test_router import ASK, OPEN, WIRE, event
+from tests.shared.routing.router.kit import ASK, OPEN, WIRE, event
 
 CHAT = Chat(1, "telegram", "100", True, "active", "public", None, None, None, 0)
 ASIDE = event(is_group=True, is_mention=False)

@@ -17,7 +17,7 @@ from shared.db.queue.agent_messages import AgentMessage
 from shared.db.roster import chats
 from shared.inbound import events
 from tests.emulator.cli.commands.conftest import Postroom
-from tests.shared.routing.test_router import OPEN, event, make_chat, wire
+from tests.shared.routing.router.kit import OPEN, event, make_chat, wire
 from tests.support import NOW, answer, put, take
 
 HOSTILE = "\x1b[2J\x9b31m\u202eevil\r\nerror: forged\x07\u2066"

@@ -8,7 +8,7 @@ from shared.db.access import dropped
 from shared.db.engine.connection import transaction
 from shared.inbound import events
 from tests.emulator.cli.commands.conftest import Postroom
-from tests.shared.routing.test_router import OPEN, event, make_chat, wire
+from tests.shared.routing.router.kit import OPEN, event, make_chat, wire
 from tests.support import NOW, put
 
 

@@ -19,7 +19,7 @@ from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from shared.routing import router
 from shared.routing.apply import Routed
 from tests.api_client import get
-from tests.shared.routing.test_router import OPEN, become, event, make_chat, wire
+from tests.shared.routing.router.kit import OPEN, become, event, make_chat, wire
 from tests.support import NOW, column, make_agent, plan, put, take
 
 LATER = NOW + 60_000
