@@ -1,154 +1,32 @@
+"""What is pruned, and late copies of it."""
+
 import asyncio
 import os
 from functools import partial
 
-import apsw
-import pytest
-
-from functions import recurrence, sweep
-from functions.deliver import Deliver
-from functions.dispatch import Dispatch
+from functions import sweep
 from functions.recurrence import Recurrence
 from functions.sweep import Sweep
 from shared.access import requests
 from shared.core import ids
-from shared.core.errors import ClaimLost
 from shared.core.settings import Settings
 from shared.db.access import approvals, dropped, questions, rates
 from shared.db.engine import meta
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import claims, conversations, events, responses, schedule_runs
+from shared.db.queue import conversations, events, responses, schedule_runs
 from shared.db.spending import usage
 from shared.db.spending.usage import Tokens, TurnName
 from shared.inbound import pairing
-from shared.queue import turns
-from shared.queue.turns import TurnReply
 from shared.runtime.kick import Listener
 from tests.approval_requests import LATE, POLICY, person
-from tests.support import LEASE, NOW, TICK, answer, column, dump, make_session, put, row, take
+from tests.functions.sweep.kit import DAY, NINE, SERIES, done, missed, run, sweep_at
+from tests.support import LEASE, NOW, TICK, answer, column, make_session, put, take
 
-DAY = 86_400_000
-NINE = NOW + 3_600_000
 SLOW = """
     SELECT max(n) FROM (WITH RECURSIVE numbers (n) AS (
         SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 20000) SELECT n FROM numbers)
 """  # a millisecond or more
 SECOND_HEADER = 48  # in the index of the log (the -shm file), see https://sqlite.org/walformat.html
-
-
-def run(make, now_ms):
-    async def go():
-        service = make(Settings.load())
-        try:
-            return await service.once(now_ms=now_ms)
-        finally:
-            await service.close()
-
-    return asyncio.run(go())
-
-
-def sweep_at(now_ms):
-    return run(Sweep, now_ms)
-
-
-def done(swept):
-    """The counts of a sweep that are not zero."""
-    assert (swept.failed, swept.left) == ([], [])
-    return {name: count for name, count in swept.counts.items() if count and name != "analysed_tables"}
-
-
-# -- stale turns and sends
-
-
-def test_a_sweep_rescues_turns_and_sends_whose_process_is_gone(conn):
-    put(conn)
-    take(conn)
-    sent = answer(conn)
-    with transaction(conn):
-        responses.claim(conn, sent, token="send_a", now_ms=NOW, lease_ms=LEASE)
-    assert done(sweep_at(NOW + LEASE)) == {}
-    assert done(sweep_at(NOW + LEASE + 1)) == {"rescued_turns": 1, "rescued_sends": 1}
-    assert column(conn, "SELECT status FROM messages UNION ALL SELECT status FROM responses") == ["pending", "pending"]
-    assert done(sweep_at(NOW + LEASE + 2)) == {}
-
-
-def test_a_lease_lasts_ten_minutes_without_renewal():
-    assert Settings.load().lease_ms == 600_000
-
-
-def test_a_renewed_lease_survives_and_an_expired_one_is_rescued_once_and_counts_as_an_attempt(conn):
-    put(conn, chat="renewed")
-    put(conn, chat="silent")
-    renewed, silent = take(conn, chat="renewed", token="turn_a"), take(conn, chat="silent", token="turn_b")
-    with transaction(conn):
-        claims.renew(conn, renewed, lease_until=NOW + 2 * LEASE)
-    for now in (NOW + LEASE + 1, NOW + LEASE + 2, NOW + 2 * LEASE):
-        sweep_at(now)
-    assert rows(conn, "SELECT status, retry_count, claimed_by FROM messages ORDER BY id") == [
-        ("processing", 0, "turn_a"),
-        ("pending", 1, None),
-    ]
-    assert column(conn, "SELECT count(*) FROM events WHERE type = 'message_retry'") == [1]
-    before = dump(conn)
-    verbs = {
-        "settle": lambda: turns.settle(
-            conn, silent, [TurnReply("late", silent.asked[0])], None, now_ms=NOW + 2 * LEASE
-        ),
-        "renew": lambda: claims.renew(conn, silent, lease_until=NOW + 3 * LEASE),
-    }
-    for verb in verbs.values():
-        with pytest.raises(ClaimLost), transaction(conn):
-            verb()
-    assert dump(conn) == before
-
-
-def test_a_rescued_turn_is_fenced_even_when_another_turn_has_the_message(conn):
-    put(conn)
-    late = take(conn)
-    sweep_at(NOW + LEASE + 1)
-    again = take(conn, token="turn_b", now_ms=NOW + LEASE + 10_000)
-    assert again is not None
-    with pytest.raises(ClaimLost), transaction(conn):
-        turns.settle(conn, late, [TurnReply("late", late.asked[0])], None, now_ms=NOW + LEASE + 10_001)
-    with transaction(conn):
-        turns.settle(conn, again, [TurnReply("in time", again.asked[0])], None, now_ms=NOW + LEASE + 10_002)
-    assert column(conn, "SELECT message FROM responses") == ["in time"]
-
-
-@pytest.mark.parametrize("worker", [Dispatch, Deliver], ids=["dispatch", "deliver"])
-def test_a_new_dispatch_rescues_the_turns_of_a_dead_one_at_once(conn, worker):
-    """It holds the worker lock, so no other process has a turn; it does not wait for the lease."""
-    put(conn)
-    take(conn)
-    sent = answer(conn)
-    with transaction(conn):
-        responses.claim(conn, sent, token="send_a", now_ms=NOW, lease_ms=LEASE)
-        rows(conn, "UPDATE messages SET lease = :far WHERE lease IS NOT NULL", {"far": 2 * NOW})
-        rows(conn, "UPDATE responses SET lease = :far WHERE lease IS NOT NULL", {"far": 2 * NOW})
-
-    async def go():
-        service = worker(Settings.load())
-        try:
-            await service.repair()
-        finally:
-            await service.close()
-
-    asyncio.run(go())
-    table = {Dispatch: "messages", Deliver: "responses"}[worker]
-    assert rows(conn, f"SELECT status, retry_count, claimed_by FROM {table}") == [("pending", 1, None)]
-
-
-def test_rescued_messages_run_again_at_once(conn, environment):
-    put(conn)
-    take(conn)
-    listener = Listener(environment, "dispatch")
-    sweep_at(NOW + LEASE + 1)
-    listener._socket.setblocking(False)
-    assert listener._socket.recv(16) == b"k"
-    listener.close()
-
-
-# -- pruning
 
 
 def completed(conn, count, **fields):
@@ -220,32 +98,6 @@ def test_the_live_row_of_a_series_is_never_pruned(conn):
     run(Recurrence, NINE)
     assert done(sweep_at(NOW + 9 * DAY)) == {"pruned_messages": 1}
     assert column(conn, "SELECT series_id FROM messages WHERE recurrence IS NOT NULL ORDER BY 1") == ["s1", "s2"]
-
-
-@pytest.fixture
-def written():
-    """The number of rows that each transaction changes, on connections that open from now on."""
-    counts = []
-
-    def watch(connection):
-        changed = 0
-
-        def update(*_):
-            nonlocal changed
-            changed += 1
-
-        def commit():
-            nonlocal changed
-            counts.append(changed)
-            changed = 0
-            return False
-
-        connection.set_update_hook(update)
-        connection.set_commit_hook(commit)
-
-    apsw.connection_hooks.append(watch)
-    yield counts
-    apsw.connection_hooks.remove(watch)
 
 
 def test_no_transaction_of_a_sweep_changes_more_rows_than_a_batch(conn, written):
@@ -483,98 +335,6 @@ def test_a_sweep_that_takes_too_long_leaves_the_rest_to_the_next(conn):
 def test_a_sweep_leaves_its_heartbeat(conn):
     sweep_at(NOW)
     assert meta.get(conn, "heartbeat_at") == str(NOW)
-
-
-# -- ticks
-
-
-@pytest.mark.parametrize("module", [sweep, recurrence], ids=["sweep", "recurrence"])
-def test_a_tick_needs_the_secret_and_may_come_twice(serving, conn, module):
-    async def go():
-        async with serving(module) as client:
-            refused = await client.post("/tick")
-            return refused, *await asyncio.gather(*(client.post("/tick", headers=TICK) for _ in range(2)))
-
-    refused, *answers = asyncio.run(go())
-    assert refused.status_code == 401
-    assert {answer.status_code for answer in answers} <= {200, 202}
-    assert 200 in {answer.status_code for answer in answers}
-
-
-# -- recurrence
-
-SERIES = {"recurrence": "0 9 * * *", "timezone": "UTC", "series_id": "s1", "scheduled_at": NINE}
-
-
-def missed(conn, **fields):
-    """An occurrence that ended without a successor, as a release without series left it."""
-    put(conn, "task", process_after=NINE, **{**SERIES, **fields})
-    with transaction(conn):
-        rows(conn, "UPDATE messages SET status = 'completed' WHERE id = (SELECT max(id) FROM messages)")
-
-
-def advance_at(now_ms):
-    advanced = run(Recurrence, now_ms)
-    assert advanced.failed == []
-    return advanced.counts
-
-
-def test_recurrence_finds_what_a_settlement_missed_once(conn):
-    missed(conn)
-    assert advance_at(NINE + 5) == {"messages": 1, "responses": 0}
-    assert row(conn, "messages")["process_after"] == NINE + DAY
-    before = dump(conn)
-    assert advance_at(NINE + 5) == {"messages": 0, "responses": 0}
-    assert dump(conn) == before
-
-
-def test_recurrence_catches_up_in_transactions_of_bounded_size(conn, written):
-    for number in range(53):
-        missed(conn, series_id=f"s{number}")
-    assert advance_at(NINE + 5) == {"messages": 53, "responses": 0}
-    assert column(conn, "SELECT count(*) FROM messages WHERE recurrence IS NOT NULL AND status = 'pending'") == [53]
-    assert max(written) == 2 * 20  # for each series, the ended row and its successor
-
-
-def test_a_failing_table_does_not_stop_the_other(serving, conn):
-    missed(conn)
-    recurring_response(conn)
-    with transaction(conn):
-        rows(conn, "CREATE TRIGGER broken BEFORE INSERT ON messages BEGIN INSERT INTO gone VALUES (1); END")
-
-    async def go():
-        async with serving(recurrence) as client:
-            return await client.post("/tick", headers=TICK)
-
-    told = asyncio.run(go())
-    assert (told.status_code, told.json()) == (500, {"responses": 1, "failed": ["messages"]})
-
-
-@pytest.mark.parametrize(("misfire", "due"), [("coalesce", NINE + 4 * DAY), ("catch_up", NINE + DAY)])
-def test_after_a_long_downtime_misfire_decides(conn, misfire, due):
-    missed(conn, misfire=misfire)
-    advance_at(NINE + 3 * DAY + 5)
-    assert row(conn, "messages")["process_after"] == due
-
-
-def recurring_response(conn):
-    answer(conn)
-    with transaction(conn):
-        rows(
-            conn,
-            "UPDATE responses SET recurrence = '0 9 * * *', timezone = 'UTC', series_id = 's', scheduled_at = :now,"
-            " status = 'dead'",
-            {"now": NOW},
-        )
-
-
-def test_recurring_responses_get_their_next_occurrence_too(conn):
-    recurring_response(conn)
-    assert advance_at(NOW) == {"messages": 0, "responses": 1}
-    assert row(conn, "responses")["deliver_after"] == NINE
-
-
-# -- late copies
 
 
 def test_what_makes_a_late_copy_known_outlives_every_retention(conn, monkeypatch):

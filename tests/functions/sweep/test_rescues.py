@@ -1,0 +1,119 @@
+"""Turns and sends whose process is gone, and the tick."""
+
+import asyncio
+
+import pytest
+
+from functions import recurrence, sweep
+from functions.deliver import Deliver
+from functions.dispatch import Dispatch
+from shared.core.errors import ClaimLost
+from shared.core.settings import Settings
+from shared.db.engine.connection import rows, transaction
+from shared.db.queue import claims, responses
+from shared.queue import turns
+from shared.queue.turns import TurnReply
+from shared.runtime.kick import Listener
+from tests.functions.sweep.kit import done, sweep_at
+from tests.support import LEASE, NOW, TICK, answer, column, dump, put, take
+
+
+def test_a_sweep_rescues_turns_and_sends_whose_process_is_gone(conn):
+    put(conn)
+    take(conn)
+    sent = answer(conn)
+    with transaction(conn):
+        responses.claim(conn, sent, token="send_a", now_ms=NOW, lease_ms=LEASE)
+    assert done(sweep_at(NOW + LEASE)) == {}
+    assert done(sweep_at(NOW + LEASE + 1)) == {"rescued_turns": 1, "rescued_sends": 1}
+    assert column(conn, "SELECT status FROM messages UNION ALL SELECT status FROM responses") == ["pending", "pending"]
+    assert done(sweep_at(NOW + LEASE + 2)) == {}
+
+
+def test_a_lease_lasts_ten_minutes_without_renewal():
+    assert Settings.load().lease_ms == 600_000
+
+
+def test_a_renewed_lease_survives_and_an_expired_one_is_rescued_once_and_counts_as_an_attempt(conn):
+    put(conn, chat="renewed")
+    put(conn, chat="silent")
+    renewed, silent = take(conn, chat="renewed", token="turn_a"), take(conn, chat="silent", token="turn_b")
+    with transaction(conn):
+        claims.renew(conn, renewed, lease_until=NOW + 2 * LEASE)
+    for now in (NOW + LEASE + 1, NOW + LEASE + 2, NOW + 2 * LEASE):
+        sweep_at(now)
+    assert rows(conn, "SELECT status, retry_count, claimed_by FROM messages ORDER BY id") == [
+        ("processing", 0, "turn_a"),
+        ("pending", 1, None),
+    ]
+    assert column(conn, "SELECT count(*) FROM events WHERE type = 'message_retry'") == [1]
+    before = dump(conn)
+    verbs = {
+        "settle": lambda: turns.settle(
+            conn, silent, [TurnReply("late", silent.asked[0])], None, now_ms=NOW + 2 * LEASE
+        ),
+        "renew": lambda: claims.renew(conn, silent, lease_until=NOW + 3 * LEASE),
+    }
+    for verb in verbs.values():
+        with pytest.raises(ClaimLost), transaction(conn):
+            verb()
+    assert dump(conn) == before
+
+
+def test_a_rescued_turn_is_fenced_even_when_another_turn_has_the_message(conn):
+    put(conn)
+    late = take(conn)
+    sweep_at(NOW + LEASE + 1)
+    again = take(conn, token="turn_b", now_ms=NOW + LEASE + 10_000)
+    assert again is not None
+    with pytest.raises(ClaimLost), transaction(conn):
+        turns.settle(conn, late, [TurnReply("late", late.asked[0])], None, now_ms=NOW + LEASE + 10_001)
+    with transaction(conn):
+        turns.settle(conn, again, [TurnReply("in time", again.asked[0])], None, now_ms=NOW + LEASE + 10_002)
+    assert column(conn, "SELECT message FROM responses") == ["in time"]
+
+
+@pytest.mark.parametrize("worker", [Dispatch, Deliver], ids=["dispatch", "deliver"])
+def test_a_new_dispatch_rescues_the_turns_of_a_dead_one_at_once(conn, worker):
+    """It holds the worker lock, so no other process has a turn; it does not wait for the lease."""
+    put(conn)
+    take(conn)
+    sent = answer(conn)
+    with transaction(conn):
+        responses.claim(conn, sent, token="send_a", now_ms=NOW, lease_ms=LEASE)
+        rows(conn, "UPDATE messages SET lease = :far WHERE lease IS NOT NULL", {"far": 2 * NOW})
+        rows(conn, "UPDATE responses SET lease = :far WHERE lease IS NOT NULL", {"far": 2 * NOW})
+
+    async def go():
+        service = worker(Settings.load())
+        try:
+            await service.repair()
+        finally:
+            await service.close()
+
+    asyncio.run(go())
+    table = {Dispatch: "messages", Deliver: "responses"}[worker]
+    assert rows(conn, f"SELECT status, retry_count, claimed_by FROM {table}") == [("pending", 1, None)]
+
+
+def test_rescued_messages_run_again_at_once(conn, environment):
+    put(conn)
+    take(conn)
+    listener = Listener(environment, "dispatch")
+    sweep_at(NOW + LEASE + 1)
+    listener._socket.setblocking(False)
+    assert listener._socket.recv(16) == b"k"
+    listener.close()
+
+
+@pytest.mark.parametrize("module", [sweep, recurrence], ids=["sweep", "recurrence"])
+def test_a_tick_needs_the_secret_and_may_come_twice(serving, conn, module):
+    async def go():
+        async with serving(module) as client:
+            refused = await client.post("/tick")
+            return refused, *await asyncio.gather(*(client.post("/tick", headers=TICK) for _ in range(2)))
+
+    refused, *answers = asyncio.run(go())
+    assert refused.status_code == 401
+    assert {answer.status_code for answer in answers} <= {200, 202}
+    assert 200 in {answer.status_code for answer in answers}
