@@ -1,0 +1,137 @@
+"""Jobs that share a transaction: what one commit does for many callers.
+
+A job that fails leaves its neighbours alone: each runs in a savepoint. Where all of a group may be done twice, they
+share one savepoint, and only the failure of one costs each a savepoint of its own.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import apsw
+
+from shared.db.engine.checkpoints import WalBound
+from shared.db.engine.connection import HeldTime, WouldWait, open_connection, rows, transaction
+
+T = TypeVar("T")
+
+GROUP_LIMIT = 500
+"""How many jobs share a transaction at most."""
+
+
+@dataclass(slots=True)
+class Job(Generic[T]):
+    """Work on the database, and what came of it.
+
+    Attributes:
+        durable: it is on the disk (``synchronous=FULL``) when it is committed.
+        repeatable: it may be done twice, because it changes nothing but the database; the first time is undone.
+        result: what *work* returned, unless there is an *error*.
+    """
+
+    work: Callable[[apsw.Connection], T]
+    durable: bool = True
+    repeatable: bool = False
+    result: T | None = None
+    error: BaseException | None = None
+
+
+class Committer:
+    """Does groups of jobs on one connection, which the first group opens; for one thread at a time.
+
+    ``held`` says how long the last transaction had the write lock.
+    """
+
+    def __init__(self, path: Path, *, clock_s: Callable[[], float] = time.perf_counter) -> None:
+        self.held = HeldTime(clock_s)
+        self._path = path
+        self._conn: apsw.Connection | None = None
+        self._log = WalBound()
+        self._synchronous = ""
+
+    @property
+    def may_do_now(self) -> bool:
+        """The connection is open, and no writer waits for a checkpoint at the next commit."""
+        return self._conn is not None and not self._log.is_long
+
+    def do(self, group: Sequence[Job[Any]]) -> None:
+        """Do the jobs and commit. Never raises: each job has its result or its error, also that of the commit."""
+        try:
+            if self._conn is None:
+                self._conn = open_connection(self._path)
+                self._conn.set_wal_hook(self._log)
+            self._commit(self._conn, group, waits=True)
+        except Exception as error:  # noqa: BLE001 - each caller gets it; nothing of the group was kept
+            for job in group:
+                job.error = job.error or error
+            self._drop_broken_connection()
+
+    def do_now(self, job: Job[Any]) -> bool:
+        """As ``do``, for one job on the open connection, unless that has to wait for other writers; whether it did."""
+        assert self._conn is not None  # noqa: S101 - may_do_now says so
+        try:
+            self._commit(self._conn, [job], waits=False)
+        except WouldWait:
+            return False
+        except Exception as error:  # noqa: BLE001 - the caller gets it; nothing was kept
+            job.error = error
+            self._drop_broken_connection()
+        return True
+
+    def close(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+
+    def _commit(self, conn: apsw.Connection, group: Sequence[Job[Any]], *, waits: bool) -> None:
+        synchronous = "FULL" if any(job.durable for job in group) else "NORMAL"
+        if synchronous != self._synchronous:
+            rows(conn, f"PRAGMA synchronous = {synchronous}")
+            self._synchronous = synchronous
+        self._log.may_wait = waits
+        with transaction(conn, waits=waits, held=self.held):
+            if len(group) == 1:
+                group[0].result = group[0].work(conn)
+                return
+            run = conn.cursor().execute  # conn.execute makes a cursor each time
+            if not (all(job.repeatable for job in group) and _attempt_all(conn, group, run)):
+                for job in group:
+                    _attempt(conn, job, run)
+
+    def _drop_broken_connection(self) -> None:
+        """Where even the rollback failed, later work needs another connection."""
+        if self._conn is not None and self._conn.in_transaction:
+            with contextlib.suppress(apsw.Error):
+                self._conn.close()
+            self._conn, self._synchronous = None, ""
+
+
+def _attempt_all(conn: apsw.Connection, group: Sequence[Job[Any]], run: Callable[[str], object]) -> bool:
+    """Do the work of all. False: one failed, and nothing is kept of any."""
+    run("SAVEPOINT jobs")
+    try:
+        for job in group:
+            job.result = job.work(conn)
+    except Exception:
+        if not conn.in_transaction:
+            raise  # as below
+        run("ROLLBACK TO jobs")
+        return False
+    finally:
+        if conn.in_transaction:
+            run("RELEASE jobs")
+    return True
+
+
+def _attempt(conn: apsw.Connection, job: Job[Any], run: Callable[[str], object]) -> None:
+    run("SAVEPOINT job")
+    try:
+        job.result = job.work(conn)
+    except Exception as error:
+        if not conn.in_transaction:
+            raise  # SQLite ended the whole transaction (disk full, I/O error), and so the group
+        run("ROLLBACK TO job")
+        job.error = error
+    run("RELEASE job")
