@@ -26,6 +26,7 @@ from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
 from shared.db.access import dropped
 from shared.db.engine.connection import open_connection
+from shared.db.engine.writer_process import RemoteWriter, WriterProcess
 from shared.db.roster import accounts as roster
 from shared.inbound import events, suggestions, withdrawals
 from shared.replica.sync import Replication
@@ -45,12 +46,18 @@ _STORE_LIMIT_S = 8.0  # less than the runner's 10 s, after which it answers 504,
 
 
 class Ingest(FunctionService):
-    """Stores events, and confirms that they are stored."""
+    """Stores events, and confirms that they are stored.
+
+    ``storing`` stores them in a process of its own. ``writer`` stores those of a platform that waits briefly, because
+    only work in this process can be given up until it is committed.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.replication = Replication(settings, registry.PLATFORMS)  # first: it may refuse the settings
         super().__init__(settings)
         self.policy = AccessPolicy.of(settings)
+        handle = partial(events.handle_all, policy=self.policy)
+        self.storing = RemoteWriter(writer_process, settings.db, handle, writer=self.writer)
         self._patience = Patience(_STORE_LIMIT_S)
         self._kicked: set[str] = set()  # in this turn of the event loop
         self._late: set[asyncio.Task[None]] = set()
@@ -102,12 +109,13 @@ class Ingest(FunctionService):
         if not incoming or received.is_answered:
             return received.reply
 
-        def work(conn: apsw.Connection) -> list[Routed]:
-            return [events.handle(conn, channel, event, self.policy, now_ms=now_ms) for event in incoming]
-
         if received.too_late is None:
-            storing = self._patience.wait(self.writer.submit(work, repeatable=True))
+            storing = self._patience.wait(self.storing.submit(channel, incoming, now_ms))
             return await self._stored(channel, received, scope, storing)
+
+        def work(conn: apsw.Connection) -> list[Routed]:
+            return events.handle_all(conn, channel, incoming, now_ms, policy=self.policy)
+
         return await self._stored_in_time(
             channel, received, scope, received.too_late, work, began_s=began_s, now_ms=now_ms
         )
@@ -200,6 +208,7 @@ class Ingest(FunctionService):
     async def close(self) -> None:
         await self.replication.close()
         await asyncio.gather(*self._late, return_exceptions=True)
+        await self.storing.close()
         await super().close()
         if self._reader is not None:
             self._reader.close()
@@ -228,6 +237,7 @@ def _facts(total: Routed, routed: list[Routed]) -> dict[str, Any]:
     return facts
 
 
+writer_process = WriterProcess()
 _service = LazyService(Ingest)
 lifespan = _service.lifespan
 

@@ -12,6 +12,7 @@ from starlette.routing import request_response
 
 from shared.core import logs
 from shared.core.errors import PostroomError, UnknownName
+from shared.db.engine.writer_process import WriterProcess
 
 Opened = contextlib.AbstractAsyncContextManager[Mapping[str, Any] | None]
 
@@ -37,6 +38,12 @@ def load(name: str, package: str = "functions") -> Starlette:
     app = Starlette(lifespan=Lifespan(module.lifespan))
     app.router.default = request_response(getattr(module, name))  # a route would not match a path with a line break
     return app
+
+
+def writer_process_of(name: str, package: str = "functions") -> WriterProcess | None:
+    """The process that the loaded function wants beside it, to be forked before anything is opened, or None."""
+    found: WriterProcess | None = getattr(importlib.import_module(f"{package}.{name}"), "writer_process", None)
+    return found
 
 
 class Lifespan:

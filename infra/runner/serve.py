@@ -21,7 +21,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
-from infra.runner.loader import Lifespan, function_names, load
+from infra.processes import name_process
+from infra.runner.loader import Lifespan, function_names, load, writer_process_of
 from infra.runner.request_guard import RequestGuard
 from infra.runner.server import FunctionServer
 from infra.serving import wait_until_served
@@ -110,6 +111,8 @@ def _serve(
 
     settings = Settings.load()
     _refuse_unnamed_database(settings)
+    if writer_process := writer_process_of(name, package):
+        writer_process.fork(lambda: name_process(f"{name}-writer"))
     if is_standby:
         log.info("function.standing_by")
         wait_until_served(settings.db.absolute())

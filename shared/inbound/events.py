@@ -1,5 +1,7 @@
 """Handles an event of any kind: a pressed button, a pairing code, news of a chat, or a message."""
 
+from collections.abc import Sequence
+
 import apsw
 
 from shared.access import own_bots
@@ -27,6 +29,13 @@ _START = "start"
 _BEFORE_THE_FIRST_MS = 30 * 24 * 60 * 60 * 1000
 _TO_MESSAGES = {"edit": edits.handle, "delete": deletions.handle, "reaction": reactions.handle}
 _THERE = ("member", "administrator", "creator", "restricted")
+
+
+def handle_all(
+    conn: apsw.Connection, channel: str, events: Sequence[Event], now_ms: int, *, policy: AccessPolicy
+) -> list[Routed]:
+    """The outcomes of the events of one webhook, each handled as ``handle`` does."""
+    return [handle(conn, channel, event, policy, now_ms=now_ms) for event in events]
 
 
 def handle(conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, *, now_ms: int) -> Routed:

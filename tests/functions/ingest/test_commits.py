@@ -8,6 +8,7 @@ from functions import ingest
 from shared.db.engine.connection import rows
 from tests.functions.ingest.kit import numbered, telegram
 from tests.support import column
+from tests.wal import commits
 
 
 def test_concurrent_webhooks_share_a_commit_and_a_single_one_commits_at_once(serving, conn, until):
@@ -60,11 +61,3 @@ def is_somebody_writing(conn):
         except BlockingIOError:
             return True
     return False
-
-
-def commits(conn):
-    """The number of transactions in the write-ahead log. https://sqlite.org/fileformat2.html#the_write_ahead_log"""
-    log = Path(f"{conn.filename}-wal").read_bytes()
-    page = int.from_bytes(log[8:12])
-    heads = (log[at : at + 24] for at in range(32, len(log), 24 + page))
-    return sum(head[4:8] != bytes(4) and head[8:16] == log[16:24] for head in heads)
