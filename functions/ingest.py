@@ -111,7 +111,7 @@ class Ingest(FunctionService):
 
         if received.too_late is None:
             storing = self._patience.wait(self.storing.submit(channel, incoming, now_ms))
-            return await self._stored(channel, received, scope, storing)
+            return await self._stored(channel, received, scope, storing, began_s)
 
         def work(conn: apsw.Connection) -> list[Routed]:
             return events.handle_all(conn, channel, incoming, now_ms, policy=self.policy)
@@ -121,13 +121,13 @@ class Ingest(FunctionService):
         )
 
     async def _stored(
-        self, channel: str, received: Received, scope: Scope, storing: Awaitable[list[Routed]]
+        self, channel: str, received: Received, scope: Scope, storing: Awaitable[list[Routed]], began_s: float
     ) -> WebhookReply:
         routed = await storing
         total = routed[0] if len(routed) == 1 else sum_of(routed)
         self._kick_once(*_functions_to_kick(total))
         request_line.tell(scope, "ingest.stored", channel=channel, **_facts(total, routed))
-        await self.replication.confirm(channel)
+        await self._confirm(channel, began_s)
         return received.reply if total.is_answered else received.not_taken or received.reply
 
     async def _stored_in_time(
@@ -143,7 +143,7 @@ class Ingest(FunctionService):
     ) -> WebhookReply:
         """As ``_stored``, with an answer within two seconds. What is not stored by then is not stored at all."""
         timely = TimelyWork(work)
-        storing = asyncio.create_task(self._stored(channel, received, scope, self.writer.run(timely)))
+        storing = asyncio.create_task(self._stored(channel, received, scope, self.writer.run(timely), began_s))
         await _until(storing, began_s + _BRIEF_LIMIT_S)
         if not storing.done() and timely.give_up():
             log.error("ingest.not_stored", channel=channel, reason="another writer holds the database")
@@ -193,7 +193,20 @@ class Ingest(FunctionService):
         self._kicked.update(new)
         self.kick(*new)
 
-    async def keep_unreadable(self, channel: Channel, body: bytes, reason: str, *, now_ms: int) -> WebhookReply:
+    async def _confirm(self, channel: str, began_s: float) -> None:
+        """Wait for the replica, which has a limit of its own, within the limit of the whole answer."""
+        if not self.replication.is_awaited(channel):
+            return
+        left_s = began_s + _STORE_LIMIT_S - asyncio.get_running_loop().time()
+        if left_s >= self.replication.limit_s:
+            await self.replication.confirm(channel)
+            return
+        async with asyncio.timeout(left_s):
+            await self.replication.confirm(channel)
+
+    async def keep_unreadable(
+        self, channel: Channel, body: bytes, reason: str, *, began_s: float, now_ms: int
+    ) -> WebhookReply:
         """Record once why a signed body can't be read, however often it comes. The body is not kept."""
         key = hashlib.sha256(body).hexdigest()[:32]
         record = self.writer.submit(
@@ -202,7 +215,7 @@ class Ingest(FunctionService):
             )
         )
         await self._patience.wait(record)
-        await self.replication.confirm(channel.name)
+        await self._confirm(channel.name, began_s)
         return channel.unreadable
 
     async def close(self) -> None:
@@ -264,18 +277,10 @@ async def _webhook(request: Request) -> Response:
         return JSONResponse({"error": "the signature is missing or wrong"}, status_code=401)
     except PayloadInvalid as error:
         log.warning("ingest.unreadable", channel=name, reason=str(error), size_bytes=len(body))
-        work = service.keep_unreadable(channel, body, str(error), now_ms=now_ms)
+        work = service.keep_unreadable(channel, body, str(error), began_s=began_s, now_ms=now_ms)
     else:
         work = service.store(name, received, request.scope, began_s=began_s, now_ms=now_ms)
-    if not service.replication.is_awaited(name):
-        return await _answer(name, work)
-    return await _answer(name, _within_limit(work))
-
-
-async def _within_limit(work: Awaitable[WebhookReply]) -> WebhookReply:
-    """*work* that also waits for the replica, which has a limit of its own, and a longer one where it is set so."""
-    async with asyncio.timeout(_STORE_LIMIT_S):
-        return await work
+    return await _answer(name, work)
 
 
 async def _answer(name: str, work: Coroutine[Any, Any, WebhookReply]) -> Response:

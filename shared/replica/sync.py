@@ -4,38 +4,35 @@ Litestream copies every commit by itself, a moment later. Where ``POSTROOM_DURAB
 is acknowledged only after two answers. Litestream says over its control socket that it is in the replica. Its
 supervisor says that the replica is ours (``shared/replica/sync_permit.py``).
 
-Callers that wait at the same time wait together. Those that come while Litestream works share its next answer, and
-never the current one, which may have begun before their commit. There is no timer: a caller that is alone asks at once.
+``SharedQuestion`` asks once for all callers that wait at the same time.
 """
 
 import asyncio
-import math
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import httptools
-import msgspec
 
 from shared.core import accounts
 from shared.core.durability import EVERY_OTHER, parse_levels
 from shared.core.errors import ConfigInvalid, NotReplicated
 from shared.db.engine import write_gate
-from shared.replica import sync_permit
+from shared.replica import control_socket, sync_permit
+from shared.replica.control_socket import NO_ANSWER, Positions
+from shared.replica.shared_question import SharedQuestion
+from shared.runtime.patience import Patience
 
 if TYPE_CHECKING:  # the supervisor only asks, and needs nothing that reads settings
     from shared.core.settings import Settings
 
 API = "api"  # stands for the channel of every message that comes over REST
-_REASON_CHARACTERS = 300
-_NO_ANSWER = (OSError, TimeoutError, httptools.HttpParserError)
 _TORN = "a process died in a commit; Litestream begins with a full copy, try again in a moment"
 _NOT_OURS = "the replica has no full copy yet, or its lease has run out: is infra.replicate well?"
 
 
 class Replication:
     """Asks Litestream; one object for a process and its event loop. With every channel ``local`` it opens nothing.
+
+    ``limit_s`` is the longest wait of ``confirm``.
 
     Args:
         settings: ``durability``, ``litestream_socket``, ``replication_timeout_ms``, ``db``.
@@ -58,11 +55,9 @@ class Replication:
                 "POSTROOM_DURABILITY=replicated needs POSTROOM_LITESTREAM_SOCKET: the control socket of the Litestream "
                 "that replicates this database"
             )
-        self._socket = socket
-        self._database = settings.db.absolute()
-        self._limit_s = settings.replication_timeout_ms / 1000
-        self._waiting: list[asyncio.Future[str | None]] = []
-        self._asking: asyncio.Task[None] | None = None
+        self.limit_s = settings.replication_timeout_ms / 1000
+        self._patience = Patience(self.limit_s)
+        self._question = None if socket is None else _question(socket, settings.db.absolute(), self.limit_s)
 
     def is_awaited(self, channel: str) -> bool:
         """Whether acknowledging something to *channel* waits for the replica."""
@@ -82,60 +77,28 @@ class Replication:
             NotReplicated: Litestream did not answer, or said no, within ``replication_timeout_ms``; or it replicates
                 to a prefix that no restore may read. The rows stay, and are replicated as soon as possible.
         """
-        if not self.is_awaited(channel):
+        if not self.is_awaited(channel) or self._question is None:
             return
-        answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(answer)
-        if self._asking is None:
-            self._asking = asyncio.create_task(self._ask())
         try:
-            async with asyncio.timeout(self._limit_s):
-                problem = await answer
+            problem = await self._patience.wait(self._question.wait())
         except TimeoutError:
-            problem = f"Litestream did not finish within {self._limit_s:g} s: is the bucket well?"
+            problem = control_socket.too_slow(self.limit_s)
         if problem is not None:
             raise NotReplicated(problem)
 
     async def close(self) -> None:
         """Stop asking; callers that still wait get NotReplicated."""
-        if self._asking is not None:
-            self._asking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._asking
-        _settle(self._waiting, "this function is stopping")
+        if self._question is not None:
+            await self._question.close()
 
-    async def _ask(self) -> None:
-        """Ask again and again, as long as a caller waits."""
-        try:
-            while self._waiting:
-                together, self._waiting = self._waiting, []
-                if all(answer.done() for answer in together):
-                    continue  # they have stopped waiting
-                problem: str | None = "the question to Litestream was cut off"
-                try:
-                    problem = await self._sync()
-                finally:
-                    _settle(together, problem)
-        finally:
-            self._asking = None
 
-    async def _sync(self) -> str | None:
-        if self._socket is None:
-            return "no control socket"
-        try:
-            await sync(self._socket, self._database, self._limit_s)
-        except NotReplicated as error:
-            return str(error)
-        if write_gate.is_torn(self._database):
+def _question(socket: Path, database: Path, limit_s: float) -> SharedQuestion:
+    def check() -> str | None:
+        if write_gate.is_torn(database):
             return _TORN
-        return None if sync_permit.is_valid(self._socket) else _NOT_OURS
+        return None if sync_permit.is_valid(socket) else _NOT_OURS
 
-
-class _Synced(msgspec.Struct):
-    """Litestream's answer: the positions of the database and of the replica."""
-
-    txid: int
-    replicated_txid: int = 0
+    return SharedQuestion(socket, control_socket.sync_request(database, limit_s, wait=True), limit_s, check)
 
 
 async def sync(socket: Path, database: Path, limit_s: float) -> int:
@@ -144,25 +107,23 @@ async def sync(socket: Path, database: Path, limit_s: float) -> int:
     Litestream reads both positions when it has finished. By then its own monitor may have taken in newer commits, so a
     replica that is behind is no "no" yet. A second answer tells whether it has reached the position of the first.
 
-    Source: https://litestream.io/reference/ipc/#post-sync
-
     Args:
         database: absolute, as Litestream calls it.
 
     Raises:
         NotReplicated: the commits are not known to be there; says why.
     """
-    body = msgspec.json.encode({"path": str(database), "wait": True, "timeout": math.ceil(limit_s)})
+    request = control_socket.sync_request(database, limit_s, wait=True)
     try:
         async with asyncio.timeout(limit_s):
-            synced, text = await _asked(socket, body)
+            synced, text = await _positions(socket, request)
             wanted = 0 if synced is None else synced.txid
             if synced is not None and synced.replicated_txid < wanted:
-                synced, text = await _asked(socket, body)
+                synced, text = await _positions(socket, request)
     except TimeoutError:
-        raise NotReplicated(f"Litestream did not finish within {limit_s:g} s: is the bucket well?") from None
-    except _NO_ANSWER as error:
-        raise _unanswered(socket, error) from None
+        raise NotReplicated(control_socket.too_slow(limit_s)) from None
+    except NO_ANSWER as error:
+        raise NotReplicated(control_socket.no_answer(socket, error)) from None
     if synced is None or synced.replicated_txid < wanted:
         raise NotReplicated(text)
     return synced.replicated_txid
@@ -189,77 +150,15 @@ async def read_positions(socket: Path, database: Path, limit_s: float) -> tuple[
     Raises:
         NotReplicated: Litestream does not answer; says why.
     """
-    body = msgspec.json.encode({"path": str(database), "wait": False, "timeout": math.ceil(limit_s)})
     try:
         async with asyncio.timeout(limit_s):
-            synced, text = await _asked(socket, body)
-    except _NO_ANSWER as error:
-        raise _unanswered(socket, error) from None
-    if synced is None:
+            found, text = await _positions(socket, control_socket.sync_request(database, limit_s, wait=False))
+    except NO_ANSWER as error:
+        raise NotReplicated(control_socket.no_answer(socket, error)) from None
+    if found is None:
         raise NotReplicated(text)
-    return synced.txid, synced.replicated_txid
+    return found.txid, found.replicated_txid
 
 
-def _unanswered(socket: Path, error: Exception) -> NotReplicated:
-    return NotReplicated(f"Litestream does not answer at {socket} ({type(error).__name__}): does infra.replicate run?")
-
-
-async def _asked(socket: Path, body: bytes) -> tuple[_Synced | None, str]:
-    """Litestream's answer, if it is a position; and its text."""
-    status, text = await _post(socket, b"/sync", body)
-    try:
-        synced = msgspec.json.decode(text, type=_Synced) if status == 200 else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        synced = None
-    return synced, text.decode("utf-8", "replace").strip()[:_REASON_CHARACTERS] or f"status {status}"
-
-
-async def _post(socket: Path, path: bytes, body: bytes) -> tuple[int, bytes]:
-    """Status and body. A connection for each question: none can be stale after Litestream was started again.
-
-    This is not ``HttpClient``, because ``ingest`` asks before each acknowledgement: httpcore takes 0.38 ms of CPU for
-    it, this 0.07 ms.
-    """
-    head = b"POST %s HTTP/1.1\r\nHost: litestream\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-    loop = asyncio.get_running_loop()
-    transport, exchange = await loop.create_unix_connection(_Exchange, str(socket))
-    try:
-        transport.write(head % (path, len(body)) + body)
-        return await exchange.answer
-    finally:
-        transport.abort()
-
-
-class _Exchange(asyncio.Protocol):
-    """Reads one whole HTTP answer."""
-
-    def __init__(self) -> None:
-        self.answer: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
-        self._parser = httptools.HttpResponseParser(self)
-        self._body = bytearray()
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            self._fail(error)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._fail(exc or ConnectionResetError())
-
-    def on_body(self, body: bytes) -> None:
-        self._body += body
-
-    def on_message_complete(self) -> None:
-        if not self.answer.done():
-            self.answer.set_result((self._parser.get_status_code(), bytes(self._body)))
-
-    def _fail(self, error: Exception) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(error)
-
-
-def _settle(waiting: Iterable["asyncio.Future[str | None]"], problem: str | None) -> None:
-    for answer in waiting:
-        if not answer.done():
-            answer.set_result(problem)
+async def _positions(socket: Path, request: bytes) -> tuple[Positions | None, str]:
+    return control_socket.read_positions(*await control_socket.ask(socket, request))

@@ -39,13 +39,15 @@ class Stranger:
         return self
 
     async def __aexit__(self, *_):
+        for _ in range(3):  # a connection that was made a moment ago is accepted first
+            await asyncio.sleep(0)
         self.server.close()
         self.may_answer.set()
         await asyncio.gather(*self.answering)
 
     async def serve(self, reader, writer):
         self.answering.add(asyncio.current_task())
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             head = await reader.readuntil(b"\r\n\r\n")
             length = next(int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length"))
             self.asked.append(json.loads(await reader.readexactly(length)))
@@ -56,6 +58,8 @@ class Stranger:
             writer.write(each[min(len(self.asked), len(each)) - 1])
             await writer.drain()
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
 
     async def until_asked(self, times):
         async with self.came:
@@ -264,7 +268,7 @@ def test_a_silent_litestream_is_a_no_in_time_and_is_asked_again(folder):
             with pytest.raises(NotReplicated):
                 await waits.confirm("telegram")
         stranger.may_answer.set()
-        waits._limit_s = 60.0  # of a busy machine
+        waits._patience._limit_s = waits._question._limit_s = 60.0  # of a busy machine
         await waits.confirm("telegram")
 
     play(folder, scenario, is_held=True, replication_timeout_ms=50)
@@ -278,7 +282,7 @@ def test_a_later_caller_waits_no_longer_than_the_first_for_a_silent_litestream(f
         await stranger.until_asked(1)
         waiting.append(asyncio.create_task(waits.confirm("telegram")))
         told = await asyncio.gather(*waiting, return_exceptions=True)
-        assert len(stranger.asked) == 1 or waits._asking is not None
+        assert len(stranger.asked) == 1 or waits._question._connecting or waits._question._connection
         return [type(each) for each in told]
 
     assert play(folder, scenario, is_held=True, replication_timeout_ms=1000) == [NotReplicated] * 2
