@@ -42,6 +42,7 @@ from shared.core.errors import NotReplicated, PostroomError
 from shared.db.engine import write_gate
 from shared.replica import sync_permit
 from shared.replica.lease_record import prefix_url
+from shared.replica.litestream_program import GO_SETTINGS
 from shared.replica.sync import sync
 
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.5, 30.0
@@ -386,7 +387,7 @@ class LitestreamSupervisor:
             await asyncio.to_thread(begin_log, self._database)
             process = await spawn(
                 self._argv,
-                environment={**self._environment, **metrics, "POSTROOM_REPLICA_URL": self.current_url},
+                environment={**GO_SETTINGS, **self._environment, **metrics, "POSTROOM_REPLICA_URL": self.current_url},
                 pass_fds=[checkpoint_lock.fileno()],
             )
         finally:

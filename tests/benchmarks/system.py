@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from shared.replica import sync_permit
+from shared.replica.litestream_program import GO_SETTINGS
 from shared.roster.new_database import prepare_database
 from tests.benchmarks.measure import cpu_s
 
@@ -90,6 +91,7 @@ class System:
             "POSTROOM_LITESTREAM_SOCKET": str(self.control),
             "POSTROOM_LITESTREAM_ADDR": "",
             "POSTROOM_REPLICA_INTERVAL": "100ms",
+            **GO_SETTINGS,
             **(environment or {}),
         }
         with log.open("wb") as out:

@@ -63,6 +63,7 @@ class WriterProcess:
         """Fork this process, which has one thread and has not opened the database; the fork calls *on_start*."""
         ours, theirs = socket.socketpair()
         sys.stdout.flush()
+        gc.collect()  # here, because a collection in the fork would copy every page that it visits
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         pid = os.fork()
         if pid == 0:
@@ -242,8 +243,7 @@ def _become(sock: socket.socket, on_start: Callable[[], None], mask: set[Any]) -
         for number in _SIGNALS:  # Ctrl-C and a stop of the whole service reach it too; the function decides
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        gc.collect()
-        gc.freeze()  # also because garbage with a descriptor would close one that has its number again
+        gc.freeze()  # also because an old object that becomes garbage would close a descriptor with its number
         gc.set_threshold(_GARBAGE_OBJECTS)
         _close_all_but(sock.fileno())
         on_start()
