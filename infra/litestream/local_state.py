@@ -26,12 +26,15 @@ def folder(database: Path) -> Path:
     return database.with_name(f".{database.name}-litestream")
 
 
+def level_0(database: Path) -> Path:
+    """Where Litestream keeps the files that it uploads: one for each upload, named by the first and last commit."""
+    return folder(database) / "ltx" / "0"
+
+
 def newest_txid(database: Path) -> str | None:
     """The newest commit that Litestream took from the database: sixteen hexadecimal digits; None if unknown."""
     try:
-        return max(
-            (path.stem.partition("-")[2] for path in (folder(database) / "ltx" / "0").glob("*.ltx")), default=None
-        )
+        return max((path.stem.partition("-")[2] for path in level_0(database).glob("*.ltx")), default=None)
     except OSError:
         return None
 
@@ -39,7 +42,7 @@ def newest_txid(database: Path) -> str | None:
 def bytes_after(database: Path, name: str) -> int:
     """The bytes of the commits that Litestream took from the database after the file called *name*."""
     try:
-        files = [path for path in (folder(database) / "ltx" / "0").iterdir() if path.name > name]
+        files = [path for path in level_0(database).iterdir() if path.name > name]
         return sum(path.stat().st_size for path in files)
     except OSError:  # the folder, or a file that Litestream has just removed
         return 0

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import apsw
 
-from infra.litestream import local_state
+from infra.litestream import local_files, local_state
 from infra.litestream.lease import RENEWALS, Lease, LeaseLost, in_daemon_thread
 from infra.litestream.report_writer import ReportWriter
 from infra.litestream.restored_files import HistoryFacts, is_missing, read_facts
@@ -38,6 +38,7 @@ from infra.litestream.standstill import LookPace, StandstillWatch, Upload, newes
 from infra.litestream.trouble_words import CANT_READ, is_own_trouble
 from infra.litestream.wal import begin_log, lock_checkpoints, mend
 from infra.processes import follow, kill_group, spawn, stop
+from shared.core import clock
 from shared.core.errors import NotReplicated, PostroomError
 from shared.db.engine import write_gate
 from shared.replica import sync_permit
@@ -189,14 +190,22 @@ class LitestreamSupervisor:
         return code
 
     async def look(self, limit_s: float | None = None) -> str | None:
-        """Look once: report what changed, and mend what can be mended. Why it is behind, or None."""
+        """Look once: report what changed, and mend what can be mended. Why it is behind, or None.
+
+        When it has caught up, local files that it needs no more go (``infra/litestream/local_files.py``).
+        """
         limit_s = self._pace.limit_s if limit_s is None else limit_s
-        problem = await self.sync(limit_s)
+        asked, replicated, problem = self._process, 0, None
+        try:
+            replicated = await sync(self.control, self._database, limit_s)
+        except NotReplicated as error:
+            problem = str(error)
         was_behind, self.is_behind = self.is_behind, problem is not None
         if problem is None:
             self._watch = self._watch.caught_up()
             if was_behind:
                 self._report("replicate.caught_up")
+            await self._remove_sent(asked, replicated)
             return None
         if not was_behind:
             self._report("replicate.behind", reason=problem)
@@ -207,6 +216,14 @@ class LitestreamSupervisor:
             return problem
         await self._end_standstill(problem, limit_s)
         return problem
+
+    async def _remove_sent(self, asked: asyncio.subprocess.Process | None, replicated: int) -> None:
+        """Remove local files of the Litestream that was *asked*, and gave the position *replicated*."""
+
+        def is_current() -> bool:
+            return asked is not None and asked is self._process and asked.returncode is None
+
+        await asyncio.to_thread(local_files.remove_sent, self._database, replicated, clock.now_ms() / 1000, is_current)
 
     async def _end_standstill(self, problem: str, limit_s: float) -> None:
         """Kill a Litestream that will not come on any more, so that another begins with a full copy."""

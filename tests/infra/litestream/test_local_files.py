@@ -1,0 +1,270 @@
+"""Local files that Litestream needs no more go; it replicates, compacts and restarts all the same."""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.litestream import local_files, local_state
+from infra.litestream.local_files import remove_sent, sent
+from shared.core.errors import NotReplicated
+from shared.db.engine import meta
+from shared.db.engine.connection import open_connection, rows, transaction
+from shared.replica.litestream_program import program, restore_command
+from shared.replica.sync import sync
+from shared.roster.new_database import prepare_database
+from tests.infra.litestream.test_litestream import until
+from tests.infra.litestream.test_replicate import Replicating, Scripted
+from tests.infra.processes import Process
+
+NOW_S = 1_800_000_000.0
+OLD_S = NOW_S - 61
+LATER_S = 3600.0
+LATEST = 30
+NEWEST_KEPT = 10
+
+
+def name_of(position: int) -> str:
+    return f"{position:016x}-{position:016x}.ltx"
+
+
+def positions(folder: Path) -> list[int]:
+    """The last positions of the files in a folder of Litestream's."""
+    return sorted(int(path.stem[17:], 16) for path in folder.glob("*.ltx"))
+
+
+def fill(folder: Path, *, written_at_s: float = OLD_S) -> Path:
+    """Files of the positions 1 to LATEST, all as old."""
+    folder.mkdir(parents=True)
+    for position in range(1, LATEST + 1):
+        (folder / name_of(position)).touch()
+        os.utime(folder / name_of(position), (written_at_s, written_at_s))
+    return folder
+
+
+def always() -> bool:
+    return True
+
+
+def test_old_uploaded_files_are_not_needed_but_for_the_newest(tmp_path: Path) -> None:
+    names = sent(fill(tmp_path / "0"), LATEST, NOW_S)
+    assert names == [name_of(position) for position in range(1, LATEST - NEWEST_KEPT + 1)]
+
+
+def test_files_after_the_position_in_the_bucket_are_needed(tmp_path: Path) -> None:
+    assert sent(fill(tmp_path / "0"), 3, NOW_S) == [name_of(1), name_of(2), name_of(3)]
+    assert sent(tmp_path / "0", 0, NOW_S) == []
+
+
+def test_a_file_of_several_commits_is_needed_until_its_last_one_is_in_the_bucket(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "0")
+    several = f"{1:016x}-{5:016x}.ltx"
+    (folder / several).touch()
+    os.utime(folder / several, (OLD_S, OLD_S))
+
+    assert several not in sent(folder, 4, NOW_S)
+    assert several in sent(folder, 5, NOW_S)
+
+
+def test_files_that_a_compaction_may_not_have_read_are_needed(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "0", written_at_s=NOW_S - 59)
+    os.utime(folder / name_of(7), (OLD_S, OLD_S))
+    assert sent(folder, LATEST, NOW_S) == [name_of(7)]
+
+
+def test_nothing_but_files_of_litestream_is_touched(tmp_path: Path) -> None:
+    database = tmp_path / "postroom.db"
+    folder = fill(local_state.level_0(database))
+    foreign = [
+        f"{name_of(1)}.tmp",
+        "notes.txt",
+        name_of(10).upper(),
+        "1-1.ltx",
+        f"{1:016x}.ltx",
+        f"x{name_of(1)}",
+        f"{name_of(1)}\n",
+    ]
+    for name in foreign:
+        (folder / name).touch()
+        os.utime(folder / name, (OLD_S, OLD_S))
+    other_level = fill(folder.with_name("1"))
+
+    assert remove_sent(database, LATEST, NOW_S, always) == LATEST - NEWEST_KEPT
+
+    kept = [name_of(position) for position in range(LATEST - NEWEST_KEPT + 1, LATEST + 1)]
+    assert {path.name for path in folder.iterdir()} == {*foreign, *kept}
+    assert positions(other_level) == [*range(1, LATEST + 1)]
+
+
+def test_where_there_is_no_folder_nothing_is_removed(tmp_path: Path) -> None:
+    assert remove_sent(tmp_path / "postroom.db", LATEST, NOW_S, always) == 0
+
+
+def test_files_that_vanish_meanwhile_are_no_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = tmp_path / "postroom.db"
+    folder = fill(local_state.level_0(database))
+    unlink = os.unlink
+
+    def unlink_late(name: str, **where: int) -> None:
+        if name == name_of(2):
+            unlink(folder / name)  # Litestream was faster
+        unlink(name, **where)
+
+    monkeypatch.setattr(os, "unlink", unlink_late)
+    assert remove_sent(database, LATEST, NOW_S, always) == LATEST - NEWEST_KEPT - 1
+    assert len(positions(folder)) == NEWEST_KEPT
+
+
+def test_a_file_that_vanishes_while_its_age_is_asked_is_no_trouble(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "0")
+    with os.scandir(folder) as entries:
+        (entry,) = (entry for entry in entries if entry.name == name_of(1))
+    (folder / name_of(1)).unlink()
+    assert local_files._written_at_s(entry) == float("inf")
+
+
+def test_the_position_of_an_earlier_litestream_removes_nothing(tmp_path: Path) -> None:
+    database = tmp_path / "postroom.db"
+    folder = fill(local_state.level_0(database))
+    assert remove_sent(database, LATEST, NOW_S, lambda: False) == 0
+    assert positions(folder) == [*range(1, LATEST + 1)]
+
+
+def test_the_files_of_a_litestream_that_begins_meanwhile_stay(tmp_path: Path) -> None:
+    """It numbers its commits from one again."""
+    database = tmp_path / "postroom.db"
+    folder = fill(local_state.level_0(database))
+
+    def begins_right_after() -> bool:
+        local_state.remove(database)
+        fill(folder)
+        return True
+
+    assert remove_sent(database, LATEST, NOW_S, begins_right_after) == 0
+    assert positions(folder) == [*range(1, LATEST + 1)]
+
+
+@pytest.mark.parametrize(("replicated", "gone"), [(12, 12), (None, 0)], ids=["caught up", "behind"])
+def test_the_supervisor_removes_files_when_litestream_has_caught_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replicated: int | None, gone: int
+) -> None:
+    database = tmp_path / "postroom.db"
+    prepare_database(database)
+    folder = fill(local_state.level_0(database), written_at_s=1.0)
+
+    async def answer(*_: object) -> int:
+        if replicated is None:
+            raise NotReplicated("the bucket is away")
+        return replicated
+
+    monkeypatch.setattr("infra.litestream.supervisor.sync", answer)
+    Scripted(database, tmp_path / "litestream.sock").look(1)
+
+    assert positions(folder) == [*range(gone + 1, LATEST + 1)]
+
+
+def remove_all_but_the_newest(database: Path, socket: Path) -> int:
+    """Remove what may go, as if it were an hour later; returns the position before which nothing is left."""
+    replicated = asyncio.run(sync(socket, database, 30.0))
+    assert remove_sent(database, replicated, time.time() + LATER_S, always) > 0
+    left = positions(local_state.level_0(database))
+    assert len(left) == NEWEST_KEPT
+    return left[0]
+
+
+@pytest.fixture
+def replicating(tmp_path: Path) -> Iterator[Replicating]:
+    found = Replicating(tmp_path)
+    yield found
+    found.close()
+
+
+def write_and_sync(replicating: Replicating, what: str) -> None:
+    for number in range(LATEST):
+        replicating.write(f"{what} {number}")
+        replicating.sync()
+
+
+def test_replication_goes_on_without_the_old_local_files(replicating: Replicating) -> None:
+    for part in ("first", "second"):
+        write_and_sync(replicating, part)
+        remove_all_but_the_newest(replicating.database, replicating.socket)
+    replicating.write("last")
+
+    assert replicating.restored() == replicating.live()
+    assert replicating.process.events("replicate.behind") == []
+
+
+def test_litestream_goes_on_after_a_good_stop_without_the_old_local_files(replicating: Replicating) -> None:
+    write_and_sync(replicating, "first")
+    first = remove_all_but_the_newest(replicating.database, replicating.socket)
+    prefix = replicating.prefix
+    replicating.writer.close()
+    assert replicating.process.stop(signal.SIGTERM)[0] == 0
+    replicating.writer = open_connection(replicating.database)
+    replicating.write("meanwhile")
+    replicating.start()
+    write_and_sync(replicating, "second")
+    assert remove_all_but_the_newest(replicating.database, replicating.socket) > first
+
+    assert replicating.restored() == replicating.live()
+    assert replicating.prefix == prefix
+
+
+CONFIGURATION = """
+socket: {{enabled: true, path: {folder}/l.sock}}
+logging: {{level: info, type: json}}
+levels: [{{interval: 3s}}]
+l0-retention: 1s
+l0-retention-check-interval: 1s
+verify-compaction: true
+dbs:
+  - path: {folder}/postroom.db
+    monitor-interval: 10ms
+    replica: {{url: "file://{folder}/replica", sync-interval: 10ms, auto-recover: false}}
+"""
+
+
+def test_compaction_and_retention_in_the_bucket_need_no_local_files(tmp_path: Path) -> None:
+    database, socket = tmp_path / "postroom.db", tmp_path / "l.sock"
+    level_0, level_1 = (tmp_path / "replica" / "ltx" / level for level in "01")
+    prepare_database(database)
+    (tmp_path / "l.yml").write_text(CONFIGURATION.format(folder=tmp_path))
+    writer = open_connection(database)
+    litestream = Process(program(), "replicate", "-config", tmp_path / "l.yml", environment={})
+    try:
+        until(lambda: positions(level_1), "Litestream compacts nothing")
+        first, compacted = 0, 0
+        while compacted != positions(level_1)[-1]:  # else a compaction came before they went
+            compacted = positions(level_1)[-1]
+            for number in range(LATEST):
+                with transaction(writer):
+                    meta.put(writer, f"key {number}", "x" * 9000)
+                asyncio.run(sync(socket, database, 30.0))
+            first = remove_all_but_the_newest(database, socket)
+        assert compacted < first - 1
+
+        until(lambda: positions(level_1)[-1] >= first, "Litestream compacts nothing without local files")
+        until(lambda: positions(level_0)[0] >= first, "the bucket's files stay")
+        with transaction(writer):
+            meta.put(writer, "last", "")
+        asyncio.run(sync(socket, database, 30.0))
+        said = [*litestream.out, *litestream.err]
+    finally:
+        litestream.close()
+
+    subprocess.run(
+        restore_command(f"file://{tmp_path}/replica", tmp_path / "copy.db"), check=True, capture_output=True, timeout=60
+    )
+    copy = open_connection(tmp_path / "copy.db", readonly=True)
+    everything = "SELECT * FROM meta ORDER BY key"
+    assert rows(copy, everything) == rows(writer, everything)
+    assert not [line for line in said if re.search(r'"level":"(ERROR|WARN)"', line)]
+    copy.close()
+    writer.close()
