@@ -83,10 +83,13 @@ class Running:
 
         async def confirm():
             replication = Replication(Settings.model_construct(**settings), ())
-            while True:
-                with contextlib.suppress(NotReplicated):
-                    return await replication.confirm("api")
-                await asyncio.sleep(0.02)
+            try:
+                while True:
+                    with contextlib.suppress(NotReplicated):
+                        return await replication.confirm("api")
+                    await asyncio.sleep(0.02)
+            finally:
+                await replication.close()
 
         asyncio.run(asyncio.wait_for(confirm(), PATIENCE_S))
 
