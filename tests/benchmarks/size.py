@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, memory_mb
+from tests.benchmarks.measure import Line, Scale, Spread, at_most, family, memory_mb
 from tests.benchmarks.system import System
 
 _FUNCTIONS = ("ingest", "dispatch", "deliver", "sweep", "recurrence", "api")
@@ -19,6 +19,8 @@ def memory(scale: Scale) -> Iterator[Line]:
         system.start(*_FUNCTIONS)
         time.sleep(1)
         found = {name: memory_mb(system.pid(name)) for name in _FUNCTIONS}
+        (writer,) = family(system.pid("ingest"))[1:]
+        found["the writer process of ingest"] = memory_mb(writer)
     yield at_most(
         "RSS of one idle function, the largest",
         Spread.of([max(found.values())]),

@@ -17,7 +17,7 @@ from typing import Any, Self
 from shared.replica import sync_permit
 from shared.replica.litestream_program import GO_SETTINGS
 from shared.roster.new_database import prepare_database
-from tests.benchmarks.measure import cpu_s
+from tests.benchmarks.measure import cpu_s, family
 
 SECRET = "benchmark-secret"
 TICK_SECRET = "benchmark-tick"
@@ -139,8 +139,8 @@ class System:
         return self._processes[name].pid
 
     def cpu_s(self) -> float:
-        """The processor time of all processes that run."""
-        return sum(cpu_s(process.pid) for process in self._processes.values())
+        """The processor time of all processes that run, with those that they have forked."""
+        return sum(cpu_s(pid) for process in self._processes.values() for pid in family(process.pid))
 
     def stop(self, name: str) -> None:
         process = self._processes.pop(name)
