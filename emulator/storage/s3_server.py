@@ -26,7 +26,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote
 
 from emulator.storage.placeholder_modules import placeholders
-from emulator.storage.plain_put import PlainPut, plain_put
+from emulator.storage.plain_put import Answer, PlainPut, plain_put
 from shared.core import http_head
 
 _MAX_NAME = 200  # file systems take 255 bytes; a temporary suffix must fit too
@@ -36,12 +36,6 @@ _NOT_FOR_S3 = (  # imports of moto that an S3 server never calls: 20 MB of 75
     *("boto3", "unittest", "unittest.mock"),  # mocks for programs
     *("cryptography", "cryptography.hazmat", "cryptography.hazmat.backends", "moto.iam.aws_managed_policies"),
 )
-
-_INCOMPLETE = (
-    b"<Error><Code>IncompleteBody</Code><Message>the body is shorter than its Content-Length</Message></Error>"
-)
-
-_Answer = tuple[str, list[tuple[str, str]], list[bytes]]  # status, headers, body
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,35 +157,44 @@ class WriteThrough:
         key.last_modified = datetime.datetime.fromtimestamp(item.modified_at, datetime.UTC).replace(tzinfo=None)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        problem = http_head.host_problem(environ.get("HTTP_HOST", ""))
-        if problem is not None:
-            start_response("400 Bad Request", [("Content-Type", "text/plain")])
-            return [f"{problem}\n".encode()]
-        if _is_stranger(environ):
-            start_response("403 Forbidden", [("Content-Type", "text/plain")])
-            return [b"this S3 serves programs of this machine only: call it at 127.0.0.1, and not from a web page\n"]
-        if environ["REQUEST_METHOD"] in ("GET", "HEAD", "OPTIONS"):
+        refused = _refusal(environ)
+        if refused is None and environ["REQUEST_METHOD"] in ("GET", "HEAD", "OPTIONS"):
             return self._application(environ, start_response)
-        bucket, _, key = environ.get("PATH_INFO", "/").lstrip("/").encode("latin-1").decode().partition("/")
-        query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
-        plain = plain_put(environ) if key and self._is_plain(bucket) else None
-        status, headers, body = self._through_moto(environ) if plain is None else self._put(bucket, key, plain)
-        if bucket and status.startswith("2"):
-            try:
-                with self._lock:
-                    self._keep(bucket, key, whole_bucket="delete" in query)
-            except OSError as error:
-                # The change is in memory only. A 200 now would be a lie, and so would a later list with the object.
-                self._take_back(bucket, key)
-                status, headers = "503 Service Unavailable", [("Content-Type", "application/xml")]
-                body = [
-                    f"<Error><Code>SlowDown</Code><Message>the object could not be written to disk: "
-                    f"{error.strerror}</Message></Error>".encode()
-                ]
+        status, headers, body = refused or self.answer_plainly(environ) or self._change(environ)
         start_response(status, headers)
         return body
 
-    def _through_moto(self, environ: dict[str, Any]) -> _Answer:
+    def answer_plainly(self, environ: dict[str, Any]) -> Answer | None:
+        """The answer to a plain PUT; None where moto has to see the request, and then nothing is read of the body.
+
+        *environ* may lack what only moto needs.
+        """
+        bucket, key = _names(environ)
+        if not key or not self._is_plain(bucket) or _refusal(environ) is not None:
+            return None
+        plain = plain_put(environ)
+        return None if plain is None else self._on_disk(bucket, key, self._put(bucket, key, plain))
+
+    def _change(self, environ: dict[str, Any]) -> Answer:
+        bucket, key = _names(environ)
+        query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
+        return self._on_disk(bucket, key, self._through_moto(environ), whole_bucket="delete" in query)
+
+    def _on_disk(self, bucket: str, key: str, answer: Answer, *, whole_bucket: bool = False) -> Answer:
+        """The *answer* to a change, once it is on disk; 503 where the disk refuses it."""
+        if not bucket or not answer[0].startswith("2"):
+            return answer
+        try:
+            with self._lock:
+                self._keep(bucket, key, whole_bucket=whole_bucket)
+        except OSError as error:
+            # The change is in memory only. A 200 now would be a lie, and so would a later list with the object.
+            self._take_back(bucket, key)
+            told = f"the object could not be written to disk: {error.strerror}"
+            return _error("503 Service Unavailable", "SlowDown", told)
+        return answer
+
+    def _through_moto(self, environ: dict[str, Any]) -> Answer:
         answer: list[Any] = []
 
         def remember(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], Any]:
@@ -211,10 +214,10 @@ class WriteThrough:
             found.is_versioned or found.object_lock_enabled or found.encryption or found.notification_configuration
         )
 
-    def _put(self, bucket: str, key: str, plain: PlainPut) -> _Answer:
+    def _put(self, bucket: str, key: str, plain: PlainPut) -> Answer:
         """Put the object into moto's memory, as moto does at the end of its own way."""
         if not plain.is_whole:
-            return "400 Bad Request", [("Content-Type", "application/xml")], [_INCOMPLETE]
+            return _error("400 Bad Request", "IncompleteBody", "the body is shorter than its Content-Length")
         stored = self._backend.put_object(bucket, key, plain.body, disable_notification=True)
         stored.set_metadata(plain.metadata)
         stored.set_acl(self._backend.buckets[bucket].acl)
@@ -273,6 +276,27 @@ def _is_gone(key: Any) -> bool:
     return key is None or type(key).__name__ == "FakeDeleteMarker"
 
 
+def _error(status: str, code: str, message: str) -> Answer:
+    body = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
+    return status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))], [body]
+
+
+def _names(environ: dict[str, Any]) -> tuple[str, str]:
+    """The bucket and the key, both empty where the path has none."""
+    bucket, _, key = environ.get("PATH_INFO", "/").lstrip("/").encode("latin-1").decode().partition("/")
+    return bucket, key
+
+
+def _refusal(environ: dict[str, Any]) -> Answer | None:
+    problem = http_head.host_problem(environ.get("HTTP_HOST", ""))
+    if problem is not None:
+        return "400 Bad Request", [("Content-Type", "text/plain")], [f"{problem}\n".encode()]
+    if _is_stranger(environ):
+        told = b"this S3 serves programs of this machine only: call it at 127.0.0.1, and not from a web page\n"
+        return "403 Forbidden", [("Content-Type", "text/plain")], [told]
+    return None
+
+
 def _is_stranger(environ: dict[str, Any]) -> bool:
     """Whether the request comes from a web page or a proxy, or is for moto's own API, which can delete everything.
 
@@ -315,6 +339,9 @@ def main() -> int:
         def log(self, type: str, message: str, *args: Any) -> None:
             pass
 
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+            pass
+
     folder = ObjectFolder(options.dir)
     for bucket in options.bucket:
         folder.add_bucket(bucket)
@@ -322,7 +349,9 @@ def main() -> int:
         DomainDispatcherApplication(create_backend_app), s3_backends[DEFAULT_ACCOUNT_ID]["aws"], folder
     )
     objects = application.load()
-    server = LimitedServer("127.0.0.1", options.port, application, Handler, fd=options.fd)
+    server = LimitedServer(
+        *("127.0.0.1", options.port, application, Handler), fd=options.fd, answer_plainly=application.answer_plainly
+    )
 
     def finish(*_: object) -> None:
         raise SystemExit(0)

@@ -2,13 +2,19 @@
 
 import http.client
 import io
+import re
 import socket
+import time
+from contextlib import ExitStack, closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from werkzeug.serving import WSGIRequestHandler
 
-from emulator.storage.plain_put import MOST_BYTES, PlainPut, plain_put
+from emulator.storage.plain_put import MOST_BYTES, PlainPut, plain_put, read_head
+from emulator.storage.s3_connections import SILENT_S
 from tests.emulator.harness import fetch
 from tests.emulator.storage.test_s3_server import SIGNED, s3_server
 
@@ -60,6 +66,72 @@ def test_what_asks_for_more_goes_through_moto(changed: dict[str, str]) -> None:
     assert of(**changed) is None
 
 
+_HEAD = (
+    b"PUT /bucket/db/0000/1-1.ltx?x-id=PutObject HTTP/1.1\r\nHost: 127.0.0.1:9100\r\nContent-Length: 4\r\n"
+    b"Content-Type: application/octet-stream\r\nX-Amz-Date: 20261121T071354Z\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        _HEAD,
+        _HEAD.replace(b"?x-id=PutObject", b""),
+        _HEAD.replace(b"1-1.ltx", b"a%20b%2Fc%FF%C3%BC"),
+        _HEAD.replace(b"?x-id=PutObject", b"?a=%20&b=?/"),
+        _HEAD + b"X-Amz-Meta-A:b; c=d:e\r\n",
+    ],
+)
+def test_a_head_is_read_as_werkzeug_reads_it(head: bytes) -> None:
+    found = read_head(head + b"\r\nbodyPUT /")
+    assert found is not None
+    environ, length = found
+    assert length == len(head) + 2
+    assert environ == {name: _werkzeug(head + b"\r\n")[name] for name in environ}
+    assert len(environ) == 3 + head.count(b"\r\n") - 1
+
+
+def _werkzeug(received: bytes) -> dict[str, Any]:
+    """The environ that werkzeug makes."""
+    handler = WSGIRequestHandler.__new__(WSGIRequestHandler)
+    handler.rfile, handler.client_address, handler.connection = io.BytesIO(received), ("127.0.0.1", 1), None
+    handler.server = SimpleNamespace(
+        ssl_context=None, multithread=True, multiprocess=False, server_address=("127.0.0.1", 1), _server_version=""
+    )
+    handler.raw_requestline = handler.rfile.readline()
+    assert handler.parse_request()
+    return handler.make_environ()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        _HEAD[:-2],
+        _HEAD.replace(b"PUT", b"GET"),
+        _HEAD.replace(b"HTTP/1.1", b"HTTP/1.0"),
+        _HEAD.replace(b"PUT /", b"PUT //"),
+        _HEAD.replace(b"PUT /", b"PUT http://127.0.0.1/"),
+        _HEAD.replace(b"1-1.ltx", b"a b"),
+        _HEAD.replace(b"1-1.ltx", b"a#b"),
+        _HEAD.replace(b"1-1.ltx", b"\xfc"),
+        _HEAD + b"Content-Length: 4\r\n",
+        _HEAD + b"Expect: 100-continue\r\n",
+        _HEAD + b"Connection: close\r\n",
+        _HEAD + b"Transfer-Encoding: chunked\r\n",
+        _HEAD + b"X-Amz-Meta-a_b: c\r\n",
+        _HEAD + b"X-Amz-Meta-A: b\r\n folded\r\n",
+        _HEAD + b"X-Amz-Meta-A: b\nX-Amz-Meta-B: c\r\n",
+        _HEAD + b"X-Amz-Meta-A : b\r\n",
+        _HEAD + b"X-Amz-Meta-A:  b\r\n",
+        _HEAD + b"X-Amz-Meta-A: \xfc\r\n",
+        _HEAD + b"X-Amz-Meta-A\r\n",
+    ],
+)
+def test_an_unusual_head_is_left_to_http_server(head: bytes) -> None:
+    assert read_head(head + b"\r\n" if head else b"") is None
+
+
 @pytest.mark.e2e
 def test_a_plain_put_stores_what_moto_would(tmp_path: Path) -> None:
     """Also for a reader of the object's head, which a restore to an instant is."""
@@ -91,12 +163,44 @@ def test_an_upload_that_breaks_off_changes_nothing(tmp_path: Path) -> None:
     assert found[1][0] == 404
 
 
+@pytest.mark.e2e
+def test_plain_puts_over_one_connection_are_each_on_disk_when_they_are_answered(tmp_path: Path) -> None:
+    """A last one that breaks off is not; and the server's end does not wait for the client's."""
+    with ExitStack() as stack:
+        with s3_server(tmp_path) as port:
+            client = stack.enter_context(closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)))
+            client.connect()
+            connection = client.sock
+            for number in range(5):
+                client.request("PUT", f"/postroom-replica/{number}", body=b"x" * number * 4000, headers=SIGNED)
+                answer = client.getresponse()
+                assert (answer.status, answer.getheader("Connection"), answer.read()) == (200, None, b"")
+                assert (tmp_path / "postroom-replica" / f"{number}.object").read_bytes().endswith(b"x" * number * 4000)
+            assert client.sock is connection
+            broken = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+            whole, half = _put(port, "/whole", 4) + b"body", _put(port, "/half", 100) + b"x" * 40
+            broken.sendall(whole + half)
+            broken.shutdown(socket.SHUT_WR)
+            statuses = re.findall(rb"HTTP/1.1 (\d+)", b"".join(iter(lambda: broken.recv(4096), b"")))
+            stop_at_s = time.monotonic()
+        assert time.monotonic() - stop_at_s < SILENT_S / 2
+
+    assert statuses == [b"200", b"400"]
+    kept = sorted(path.name for path in (tmp_path / "postroom-replica").iterdir())
+    assert kept == [*(f"{number}.object" for number in range(5)), "whole.object"]
+
+
+def _put(port: int, path: str, length: int) -> bytes:
+    """The head of a PUT."""
+    lines = {"Host": f"127.0.0.1:{port}", "Content-Length": str(length), **SIGNED}
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    return f"PUT /postroom-replica{path} HTTP/1.1\r\n{head}\r\n".encode()
+
+
 def _break_off(port: int, path: str) -> bytes:
     """Send 40 bytes of 100; the answer."""
-    lines = {"Host": f"127.0.0.1:{port}", "Content-Length": "100", **SIGNED}
-    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-        connection.sendall(f"PUT /postroom-replica{path} HTTP/1.1\r\n{head}\r\n".encode() + b"x" * 40)
+        connection.sendall(_put(port, path, 100) + b"x" * 40)
         connection.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: connection.recv(4096), b""))
 
