@@ -37,6 +37,7 @@ ROOT = Path(__file__).parents[3]
 AGENT = Path(__file__).with_name("agent.py")
 BUCKET = "postroom-crash"
 TICKS = {"dispatch": "1s", "deliver": "1s", "sweep": "500ms", "recurrence": "60s"}
+WRITER = "ingest-writer"
 FUNCTIONS = ("ingest", "dispatch", "deliver", "sweep", "recurrence")
 AWS = {
     "AWS_ACCESS_KEY_ID": "crash",
@@ -137,11 +138,18 @@ class Child:
             os.kill(self.pid, signal.SIGKILL)
 
     def limit(self, kind: int, soft: int) -> None:
-        """Set a resource limit for it, and for each restart."""
+        """Set a resource limit for it and its forks, and for each restart."""
         hard = resource.prlimit(self.pid, kind)[1]
         self._limits[kind] = (soft, hard)
         with contextlib.suppress(ProcessLookupError):
-            resource.prlimit(self.pid, kind, (soft, hard))
+            resource.prlimit(self.pid, kind, (soft, hard))  # first: a later fork inherits it
+        for pid in self.forks():
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(pid, kind, (soft, hard))
+
+    def forks(self) -> list[int]:
+        """Its children that run the same program, such as the process in which ingest stores."""
+        return [pid for pid in _children(self.pid) if _command(pid) == _command(self.pid)]
 
     def stop(self, how: int = signal.SIGTERM, patience_s: float = 20.0) -> int:
         """End it for good; the exit code."""
@@ -318,9 +326,12 @@ class Post:
             sock.close()
 
     def kill(self, name: str) -> None:
-        """Kill it with -9; ``litestream`` is Litestream itself, not its supervisor."""
-        if name == "litestream":
-            for pid in _children(self[name].pid):
+        """Kill it with -9; ``litestream`` is Litestream itself, not its supervisor.
+
+        ``ingest-writer`` is the process in which ingest stores; ingest lives on, and has none until its next start.
+        """
+        if name in ("litestream", WRITER):
+            for pid in _children(self[name].pid) if name == "litestream" else self["ingest"].forks():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         else:
@@ -403,6 +414,12 @@ def _children(pid: int) -> list[int]:
     with contextlib.suppress(OSError):
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return []
+
+
+def _command(pid: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def _end_orphans(folder: Path) -> None:

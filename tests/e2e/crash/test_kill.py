@@ -8,14 +8,18 @@ import pytest
 
 from tests.e2e.crash import invariants
 from tests.e2e.crash.conftest import Make
-from tests.e2e.crash.harness import lines, until
+from tests.e2e.crash.harness import WRITER, lines, until
 from tests.e2e.crash.people import BROKEN, LOST, OK, SLOW, TAKEN_BROKEN, TAKEN_LOST, Platform
+from tests.liveness import is_alive
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 
 CHATS = [str(chat) for chat in range(100, 130)]
 AGENTS = {"alone": 1, "pair": 2, "many": 8}
-VICTIMS = ("ingest", "dispatch", "dispatch", "deliver", "deliver", "sweep", "recurrence", "ticker", "litestream", "s3")
+VICTIMS = (
+    *("ingest", WRITER, "dispatch", "dispatch", "deliver", "deliver"),
+    *("sweep", "recurrence", "ticker", "litestream", "s3"),
+)
 SECONDS = 30
 
 
@@ -74,4 +78,35 @@ def test_what_ingest_acknowledged_survives_its_kill_at_any_instant(
     unanswered = sum(0 in written.statuses for written in platform.written.values())
     print(f"{len(platform.written)} written, {unanswered} found ingest dead")
     assert unanswered > kills
+    invariants.check_stored(post)
+
+
+def test_the_kill_of_the_process_in_which_ingest_stores_costs_no_webhook(
+    make_post: Make, platform: Platform, dice: random.Random, scale: float
+) -> None:
+    """24 webhooks at once, as above. It is not forked again before ingest is, so ingest is killed after each round."""
+    post = make_post(functions=["ingest"])
+    chats = CHATS[:24]
+    post.prepare({"many": 8}, dict.fromkeys(chats, "many"))
+    post.start()
+    kills, each = int(6 * scale), 40
+    texts = lines(chats, kills * each, lambda _: "ok", dice)
+
+    for number in range(kills):
+        until("ingest to listen", lambda n=number: len(post["ingest"].said("function.listening")) == n + 1)
+        (writer,) = post["ingest"].forks()
+        seen = len(platform.written)
+        now = {chat: texts[chat][number * each : (number + 1) * each] for chat in chats}
+        with platform.people(post.port("ingest"), now, at_once=24) as crowd:
+            until("some messages to be written", lambda seen=seen: len(platform.written) > seen + 50)
+            time.sleep(dice.uniform(0, 0.05))
+            if number % 3 < 2:
+                post.kill(WRITER)
+            until("every message to be accepted", lambda: crowd.is_done, 60)
+        post.kill("ingest")
+        until("the writer to end with ingest, or before", lambda writer=writer: not is_alive(writer))
+
+    assert {status for written in platform.written.values() for status in written.statuses} == {200}
+    assert len(platform.written) == kills * each * len(chats)
+    assert len(post["ingest"].said("writer_process.ended")) == sum(number % 3 < 2 for number in range(kills))
     invariants.check_stored(post)
