@@ -1,0 +1,157 @@
+"""``ingest`` stores webhooks in a process of its own, ``ingest-writer``, whichever of the two ends first."""
+
+import json
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from infra.runner.server import STOP_LIMIT_S
+from shared.db.engine.connection import open_connection, transaction
+from tests.forks import is_at
+from tests.infra.litestream.test_litestream import until
+from tests.liveness import is_alive
+from tests.support import column
+
+PRIVATE = json.loads((Path(__file__).parents[2] / "events/telegram/001_private_text.json").read_bytes())
+SECRET = "hook-secret"
+STOPS = [signal.SIGTERM, signal.SIGINT]
+
+
+class Ingest:
+    """``ingest`` as its command serves it."""
+
+    def __init__(self, start, environment):
+        environment = {**environment, "TELEGRAM_BOT_TOKEN": "1234567:t", "TELEGRAM_WEBHOOK_SECRET": SECRET}
+        self.process = start("-m", "infra.runner", "ingest", "--port", "0", environment=environment)
+        (line,) = self.process.wait_for("function.listening")
+        (self.writer,) = children(self.process.pid)
+        self.db = Path(environment["POSTROOM_DB"])
+        self._url = f"http://127.0.0.1:{line['port']}/webhooks/telegram"
+
+    def post(self, number):
+        """The status of a webhook."""
+        message = {**PRIVATE["message"], "message_id": number, "date": int(time.time())}
+        update = {**PRIVATE, "update_id": number, "message": message}
+        headers = {"x-telegram-bot-api-secret-token": SECRET}
+        return httpx.post(self._url, json=update, headers=headers, timeout=60, trust_env=False).status_code
+
+    def waits_to_store(self):
+        """Whether its writer stands at the gate of the database, for the first time."""
+        return is_at(self.writer, self.db.with_name(f"{self.db.name}-gate"))
+
+
+def children(pid):
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(word) for task in tasks for word in (task / "children").read_text().split()]
+
+
+def opened(pid):
+    """The names of the files that a process has open."""
+    return {each.readlink().name for each in Path(f"/proc/{pid}/fd").iterdir()}
+
+
+@pytest.fixture
+def ingest(start, environment):
+    return Ingest(start, environment)
+
+
+@pytest.fixture
+def conn(ingest):
+    conn = open_connection(ingest.db)
+    yield conn
+    conn.close()
+
+
+@pytest.fixture
+def send():
+    """Sends a webhook and returns at once; its status comes later."""
+    with ThreadPoolExecutor() as pool:
+        yield lambda ingest, number: pool.submit(ingest.post, number)
+
+
+def stored(conn):
+    """The numbers of the webhooks, each as often as it is stored."""
+    return column(conn, "SELECT event_key FROM dropped ORDER BY id")
+
+
+def test_another_process_stores_what_comes(ingest, conn):
+    assert ingest.post(1) == 200
+
+    assert Path(f"/proc/{ingest.writer}/comm").read_text() == "ingest-writer\n"
+    assert "p.db-wal" in opened(ingest.writer)
+    assert "p.db-wal" not in opened(ingest.process.pid)
+    assert len(stored(conn)) == 1
+
+
+@pytest.mark.parametrize("number", STOPS)
+def test_a_stop_ends_both_and_leaves_no_zombie(ingest, number):
+    assert ingest.post(1) == 200
+
+    code, seconds = ingest.process.stop(number)
+
+    assert code == 0
+    assert seconds < STOP_LIMIT_S
+    assert not Path(f"/proc/{ingest.writer}").exists()
+    assert ingest.process.events("writer_process.ended") == []
+    assert ingest.process.err == []
+
+
+def test_a_stop_before_the_first_webhook_ends_both(ingest):
+    assert ingest.process.stop(signal.SIGTERM)[0] == 0
+
+    assert not Path(f"/proc/{ingest.writer}").exists()
+
+
+@pytest.mark.parametrize("number", STOPS)
+def test_a_signal_to_the_whole_group_answers_webhooks_under_way(ingest, conn, send, number):
+    """As Ctrl-C does in a terminal."""
+    with transaction(conn):
+        asked = send(ingest, 1)
+        until(ingest.waits_to_store, "no webhook came")
+        os.killpg(ingest.process.pid, number)
+
+    assert asked.result() == 200
+    assert ingest.process.end() == 0
+    assert not Path(f"/proc/{ingest.writer}").exists()
+    assert len(stored(conn)) == 1
+
+
+def test_the_writer_ends_by_itself_when_ingest_is_killed_and_the_next_one_stores_once(
+    ingest, conn, send, start, environment
+):
+    with transaction(conn):
+        asked = send(ingest, 1)
+        until(ingest.waits_to_store, "no webhook came")
+        ingest.process.signal(signal.SIGKILL)
+    assert isinstance(asked.exception(), httpx.HTTPError)
+
+    until(lambda: not is_alive(ingest.writer), "the writer lives on")
+    again = Ingest(start, environment)
+
+    assert [again.post(number) for number in (1, 2)] == [200, 200]
+    assert len(stored(conn)) == 2
+    assert column(conn, "PRAGMA integrity_check") == ["ok"]
+
+
+def test_a_killed_writer_costs_no_webhook_and_the_log_says_what_follows(ingest, conn, send):
+    with transaction(conn):
+        asked = [send(ingest, 1)]
+        until(ingest.waits_to_store, "no webhook came")
+        os.kill(ingest.writer, signal.SIGKILL)
+        (line,) = ingest.process.wait_for("writer_process.ended")
+        asked.append(send(ingest, 2))
+    found = [each.result() for each in asked]
+
+    assert [*found, ingest.post(3)] == [200] * 3
+    assert len(stored(conn)) == 3
+    assert (line["level"], line["code"]) == ("error", -signal.SIGKILL)
+    assert "nothing is lost" in line["consequence"]
+    assert children(ingest.process.pid) == []
+    code, _ = ingest.process.stop(signal.SIGTERM)
+    assert code == 0
+    assert len(ingest.process.events("writer_process.ended")) == 1
