@@ -104,7 +104,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         The caller may give the future up: the work may be done all the same. The future has the error of the work, and
         then nothing of it is kept, or that of its group's commit.
         """
-        if self._child is None:
+        if self._child is None or self._closed is not None:
             return self._do_here(arguments)
         loop = asyncio.get_running_loop()
         asked = _Asked(arguments, loop.create_future())
@@ -121,6 +121,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         self._closed = asyncio.get_running_loop().create_future()
         self._connect()
         if self._transport is not None:
+            self._send_new()  # of this turn
             self._transport.write_eof()
         await asyncio.wait({self._closed}, timeout=_END_LIMIT_S)
         if not self._closed.done():
@@ -147,6 +148,8 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         if self._transport is None:
             self._connect()
             return
+        if not self._new:  # they went with the connection, or before a stop
+            return
         new, self._new = self._new, []
         try:
             message = _framed([asked.arguments for asked in new])
@@ -166,18 +169,20 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         """The process has ended, which closes its end: nothing is in a transaction any more."""
         if self._child is None:
             return
-        pid = self._child.pid
+        pid, sock = self._child
         self._child = self._transport = None
+        with contextlib.suppress(OSError):  # nearly always it has closed its end
+            sock.shutdown(socket.SHUT_RDWR)  # otherwise an answer could not be read: it ends at the end of its input
         status = os.waitpid(pid, 0)[1]  # it is only giving its memory back
         if self._closed is not None:
             self._closed.set_result(None)
-            return
-        log.error(
-            "writer_process.ended",
-            pid=pid,
-            code=os.waitstatus_to_exitcode(status),
-            consequence="nothing is lost; until this function is started again, it stores in a thread, more slowly",
-        )
+        else:
+            log.error(
+                "writer_process.ended",
+                pid=pid,
+                code=os.waitstatus_to_exitcode(status),
+                consequence="nothing is lost; until this function is started again, it stores in a thread, more slowly",
+            )
         self._new.clear()
         left = list(self._asked)
         self._asked.clear()

@@ -262,6 +262,67 @@ def test_it_ends_with_the_remote_writer_after_all_that_was_asked(forked, db, con
         os.waitpid(pid, 0)
 
 
+def test_what_is_asked_in_the_turn_of_a_stop_is_done_too(forked, db, conn):
+    async def go():
+        async with Setup(forked, db, note) as it:
+            await it.remote.submit("k1")
+            asked = it.remote.submit("k2")
+        return await asked
+
+    assert run(go())[0] == "k2"
+    assert keys(conn) == ["k1", "k2"]
+
+
+def test_what_one_killed_during_a_stop_has_not_answered_is_done_here(forked, db, conn):
+    async def go():
+        it = Setup(forked, db, note)
+        with transaction(conn):  # so that it is not done yet
+            asked = it.remote.submit("k1")
+            stop = asyncio.create_task(it.remote.close())
+            await asyncio.sleep(0.05)
+            os.kill(it.pid, signal.SIGKILL)
+            await stop
+        it.writer.close()
+        return await asked
+
+    assert run(go()) == ("k1", os.getpid())
+    assert keys(conn) == ["k1"]
+
+
+def test_an_answer_that_can_not_be_read_ends_the_process_and_the_work_is_done_here(forked, db):
+    async def go():
+        async with Setup(forked, db, unreadable) as it:
+            return (await it.remote.submit()).maker, it.pid
+
+    def give_up(*_):
+        raise TimeoutError("the event loop stands still")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(20)
+    try:
+        maker, pid = run(go())
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    assert maker == os.getpid()
+    assert not is_alive(pid)
+
+
+class Unreadable:
+    """Can be read only by the process that made it."""
+
+    def __init__(self, maker):
+        self.maker = maker
+        assert maker == os.getpid()
+
+    def __reduce__(self):
+        return Unreadable, (self.maker,)
+
+
+def unreadable(conn):
+    return Unreadable(os.getpid())
+
+
 def test_one_that_was_never_asked_ends_too(forked, db):
     async def go():
         async with Setup(forked, db, note) as it:
