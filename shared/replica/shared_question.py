@@ -18,6 +18,8 @@ from shared.replica.control_socket import NO_ANSWER, Connection
 Answer = asyncio.Future[str | None]
 """None: yes. Else why not."""
 
+_STOPPING = "this function is stopping"
+
 
 class SharedQuestion:
     """For one event loop.
@@ -25,7 +27,7 @@ class SharedQuestion:
     Args:
         request: from ``control_socket.sync_request``, with *wait*.
         limit_s: after this time a question is given up, with its connection.
-        check: called after each yes of Litestream; what else is wrong, or None.
+        check: called after each yes of Litestream; what else is wrong, or None. Never raises.
     """
 
     def __init__(self, socket: Path, request: bytes, limit_s: float, check: Callable[[], str | None]) -> None:
@@ -38,6 +40,7 @@ class SharedQuestion:
         self._is_under_way = False
         self._wanted: int | None = None  # the position that the replica had not reached at the first answer
         self._is_due = False  # a question follows at the end of this turn of the event loop
+        self._is_closed = False
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -46,6 +49,9 @@ class SharedQuestion:
         """Has its result when the commits so far are in the replica, or when that can't be said."""
         loop = asyncio.get_running_loop()
         answer: Answer = loop.create_future()
+        if self._is_closed:
+            answer.set_result(_STOPPING)
+            return answer
         self._waiting.append(answer)
         if not self._is_due:
             self._is_due = True
@@ -53,7 +59,8 @@ class SharedQuestion:
         return answer
 
     async def close(self) -> None:
-        """Ask no more; who still waits is told so."""
+        """Ask no more; who still waits, or comes later, is told so."""
+        self._is_closed = True
         if self._connecting is not None:
             self._connecting.cancel()
             with suppress(asyncio.CancelledError):
@@ -61,14 +68,16 @@ class SharedQuestion:
         if self._connection is not None:
             self._connection.close()
         self._end_question()
-        _settle([*self._asked, *self._waiting], "this function is stopping")
+        callers = [*self._asked, *self._waiting]
+        self._connection, self._asked, self._waiting = None, [], []  # also for an _ask that is due
+        _settle(callers, _STOPPING)
 
     def _ask(self) -> None:
         """Ask for all who wait, unless a question is under way."""
         self._is_due = False
         if self._is_under_way:
             return
-        self._waiting = [each for each in self._waiting if not each.done()]  # the others were cancelled
+        self._asked, self._waiting = _left(self._asked), _left(self._waiting)
         if self._connection is None:
             if (self._asked or self._waiting) and self._connecting is None:
                 self._connecting = asyncio.get_running_loop().create_task(self._connect())
@@ -120,7 +129,7 @@ class SharedQuestion:
         if isinstance(error, TimeoutError):
             connection.close()
             problem = control_socket.too_slow(self._limit_s)
-        elif not connection.answers:
+        elif not connection.answers or self._wanted is not None:  # another Litestream may count from elsewhere
             problem = control_socket.no_answer(self._socket, error)
         if problem is not None:
             asked, self._asked = self._asked, []
@@ -132,6 +141,11 @@ class SharedQuestion:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _left(answers: Iterable[Answer]) -> list[Answer]:
+    """Those that somebody waits for; the others were cancelled."""
+    return [each for each in answers if not each.done()]
 
 
 def _settle(answers: Iterable[Answer], problem: str | None) -> None:

@@ -94,8 +94,11 @@ class Replication:
 
 def _question(socket: Path, database: Path, limit_s: float) -> SharedQuestion:
     def check() -> str | None:
-        if write_gate.is_torn(database):
-            return _TORN
+        try:
+            if write_gate.is_torn(database):
+                return _TORN
+        except OSError as error:
+            return f"the marks of {database} can't be read: {type(error).__name__}"
         return None if sync_permit.is_valid(socket) else _NOT_OURS
 
     return SharedQuestion(socket, control_socket.sync_request(database, limit_s, wait=True), limit_s, check)

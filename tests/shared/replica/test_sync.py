@@ -22,11 +22,15 @@ SYNCED = b'HTTP/1.1 200 OK\r\nContent-Length: 33\r\n\r\n{"txid": 7, "replicated_
 
 
 class Stranger:
-    """Listens while it is entered, and answers a question when the test says so; ``asked`` holds the bodies."""
+    """Listens while it is entered, and answers a question when the test says so; ``asked`` holds the bodies.
 
-    def __init__(self, path, answer=SYNCED, *, is_held=False):
+    With *keeps* it answers further questions over the same connection, as Litestream does.
+    """
+
+    def __init__(self, path, answer=SYNCED, *, is_held=False, keeps=False):
         self.path = path
         self.answer = answer
+        self.keeps = keeps
         self.asked = []
         self.may_answer = asyncio.Event()
         if not is_held:
@@ -39,27 +43,34 @@ class Stranger:
         return self
 
     async def __aexit__(self, *_):
-        for _ in range(3):  # a connection that was made a moment ago is accepted first
+        self.may_answer.set()
+        for _ in range(3):  # until a connection that nobody waits for any more is taken, and closed
             await asyncio.sleep(0)
         self.server.close()
-        self.may_answer.set()
         await asyncio.gather(*self.answering)
 
     async def serve(self, reader, writer):
         self.answering.add(asyncio.current_task())
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = next(int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length"))
-            self.asked.append(json.loads(await reader.readexactly(length)))
-            async with self.came:
-                self.came.notify_all()
-            await self.may_answer.wait()
-            each = [self.answer] if isinstance(self.answer, bytes) else self.answer
-            writer.write(each[min(len(self.asked), len(each)) - 1])
-            await writer.drain()
-        writer.close()
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                await self.answer_one(reader, writer)
+                while self.keeps:
+                    await self.answer_one(reader, writer)
+        finally:  # also where the loop ends first
+            writer.close()
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()
+
+    async def answer_one(self, reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length"))
+        self.asked.append(json.loads(await reader.readexactly(length)))
+        async with self.came:
+            self.came.notify_all()
+        await self.may_answer.wait()
+        each = [self.answer] if isinstance(self.answer, bytes) else self.answer
+        writer.write(each[min(len(self.asked), len(each)) - 1])
+        await writer.drain()
 
     async def until_asked(self, times):
         async with self.came:
@@ -79,11 +90,11 @@ def replication(folder, durability="replicated", **fields):
     return Replication(Settings.model_construct(**values), ("telegram", "discord"))
 
 
-def play(folder, scenario, *, answer=SYNCED, is_held=False, **fields):
+def play(folder, scenario, *, answer=SYNCED, is_held=False, keeps=False, **fields):
     """Run *scenario* with a Litestream that answers at once, or when the test says so."""
 
     async def go():
-        async with Stranger(folder / "l.sock", answer, is_held=is_held) as stranger:
+        async with Stranger(folder / "l.sock", answer, is_held=is_held, keeps=keeps) as stranger:
             waits = replication(folder, **fields)
             try:
                 return await scenario(waits, stranger)
@@ -186,7 +197,7 @@ def test_any_answer_but_yes_is_a_no(folder, answer, reason):
             await waits.confirm("telegram")
         return str(refused.value)
 
-    assert reason in play(folder, scenario, answer=answer)
+    assert reason in play(folder, scenario, answer=answer, keeps=answer.endswith(b"}"))
 
 
 def test_a_yes_without_a_valid_permit_is_a_no(folder):
@@ -243,9 +254,9 @@ def test_a_position_that_moved_on_is_asked_again(folder):
         await waits.confirm("telegram")
         return len(stranger.asked)
 
-    assert play(folder, scenario, answer=(newer, http(b'{"txid":12,"replicated_txid":9}'))) == 2
+    assert play(folder, scenario, answer=(newer, http(b'{"txid":12,"replicated_txid":9}')), keeps=True) == 2
     with pytest.raises(NotReplicated, match='"replicated_txid":8'):
-        play(folder, scenario, answer=(newer, http(b'{"txid":9,"replicated_txid":8}')))
+        play(folder, scenario, answer=(newer, http(b'{"txid":9,"replicated_txid":8}')), keeps=True)
 
 
 def test_a_missing_litestream_is_a_no_and_the_next_question_reaches_a_new_one(folder):
@@ -286,6 +297,45 @@ def test_a_later_caller_waits_no_longer_than_the_first_for_a_silent_litestream(f
         return [type(each) for each in told]
 
     assert play(folder, scenario, is_held=True, replication_timeout_ms=1000) == [NotReplicated] * 2
+
+
+def test_marks_that_can_not_be_read_are_a_no_and_are_not_asked_about_for_ever(folder):
+    (folder / "p.db-gate").mkdir()
+
+    async def scenario(waits, stranger):
+        with pytest.raises(NotReplicated, match="IsADirectoryError"):
+            await waits.confirm("telegram")
+        return len(stranger.asked)
+
+    assert play(folder, scenario, replication_timeout_ms=2000) == 1
+
+
+def test_nothing_is_asked_after_a_stop(folder):
+    """Not even for a caller that has come in the same turn of the event loop, or that comes later."""
+
+    async def scenario(waits, stranger):
+        await waits.confirm("telegram")
+        waiting = asyncio.create_task(waits.confirm("telegram"))
+        closing = asyncio.create_task(waits.close())
+        late = asyncio.create_task(waits.confirm("telegram"))
+        told = await asyncio.gather(waiting, late, return_exceptions=True)
+        await closing
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stranger.until_asked(2), 0.2)
+        return len(stranger.asked), [type(each) for each in told]
+
+    assert play(folder, scenario, keeps=True) == (1, [NotReplicated] * 2)
+
+
+def test_a_position_of_an_earlier_litestream_says_nothing_about_a_later_one(folder):
+    """The first one said: not yet. It ended, and the next one, which counts from elsewhere, is further on than that."""
+    behind, other = http(b'{"txid":9,"replicated_txid":7}'), http(b'{"txid":30,"replicated_txid":12}')
+
+    async def scenario(waits, _):
+        with pytest.raises(NotReplicated, match="does not answer"):
+            await waits.confirm("telegram")
+
+    play(folder, scenario, answer=(behind, other))
 
 
 def test_a_stop_fails_the_waiting_callers(folder):
