@@ -38,6 +38,7 @@ T = TypeVar("T")
 
 _HEAD = 4  # bytes before each message: its length
 _READ = 1 << 18
+_AT_ONCE = 8  # so many jobs do not wait for the end of the turn: the process works while others are parsed
 _END_LIMIT_S = 1.0
 _GARBAGE_OBJECTS = 10_000  # new objects between garbage collections, as in the functions
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -112,6 +113,8 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         if not self._new:
             loop.call_soon(self._send_new)
         self._new.append(asked)
+        if len(self._new) >= _AT_ONCE:
+            self._send_new()
         return asked.future
 
     async def close(self) -> None:
@@ -139,6 +142,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)
+        self._transport.set_write_buffer_limits(0)  # uvloop would else wait for the end of the turn
         self._transport.write(_framed((self._path, self._work)))
         self._send_new()
         if self._closed is not None:
