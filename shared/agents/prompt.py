@@ -81,9 +81,11 @@ def with_history(prompt_text: str, earlier: Sequence[EarlierMessage], *, timezon
     """The prompt of a fresh session behind what was said in the lost one: the newest whole messages. Pure.
 
     Args:
-        earlier: oldest first.
+        earlier: oldest first; with none of them the prompt stays as it is.
         most: characters of their texts; of a newest message that is longer alone, its end.
     """
+    if not earlier:
+        return prompt_text
     zone = ZoneInfo(timezone)
     kept: list[EarlierMessage] = []
     room = most

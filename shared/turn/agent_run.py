@@ -316,7 +316,7 @@ async def _listen(
                     break
                 case Failed():
                     return Failure(event.reason, event.retryable, event.wait_ms, event.code, event.until_ms)
-        if story.begun_anew:
+        if story.is_memory_lost:
             said.append_note(BEGUN_ANEW)
         replies = await said.replies(facts.place, facts.taker_of)
         if replies:

@@ -32,12 +32,14 @@ class SessionStory:
 
     Attributes:
         begun_anew: the provider had lost the one that it was to go on with.
+        is_memory_lost: something had been said in the lost one: a kill in the first turn loses a session without words.
         told: the texts that a fresh session was given of the one before.
         provider_before: whose session was left, because the agent has another provider now; None: nobody's.
     """
 
     def __init__(self) -> None:
         self.begun_anew = False
+        self.is_memory_lost = False
         self.told: list[str] = []
         self.provider_before: str | None = None
 
@@ -56,8 +58,9 @@ async def run(
             yield event
         else:
             return
-    story.begun_anew = True
-    async with contextlib.aclosing(provider.run(fresh(turn, earlier(), story))) as provider_events:
+    said_before = earlier()
+    story.begun_anew, story.is_memory_lost = True, bool(said_before)
+    async with contextlib.aclosing(provider.run(fresh(turn, said_before, story))) as provider_events:
         async for event in provider_events:
             yield event
 

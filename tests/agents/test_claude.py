@@ -23,6 +23,11 @@ def bot(agents, request):
     return agents.make(name.lower(), "claude")
 
 
+def transcripts(agents, bot):
+    """The files in which claude keeps the sessions of *bot*."""
+    return list(agents.folder(bot).glob("sessions/*/claude/projects/**/*.jsonl"))
+
+
 class TestAnswers:
     def test_it_answers_and_remembers(self, agents, bot):
         assert agents.ask(bot, "my cat is Mia [[say noted]]") == "noted"
@@ -144,13 +149,14 @@ class TestTheEnd:
 
     def test_a_session_that_is_lost_begins_anew(self, agents, bot):
         agents.ask(bot, "my dog is Rex [[say noted]]")
-        for path in agents.folder(bot).glob("sessions/*/claude/projects/**/*.jsonl"):
+        for path in transcripts(agents, bot):
             path.unlink()
         assert "still here" in agents.ask(bot, "[[say still here]]")
 
     def test_a_kill_of_dispatch_in_mid_turn_leaves_nothing_and_the_turn_resumes(self, agents, bot):
         message = agents.send(bot, f"[[hang times=1]] [[say here I am]] {bot}")
         agents.until_asked(bot)
+        until("a session in claude's own file", lambda: transcripts(agents, bot))  # some 50 ms after the request
         [(continuation,)] = agents.system.query("SELECT continuation FROM sessions WHERE agent = ?", bot)
         os.kill(agents.system.pids()["dispatch"], signal.SIGKILL)
         assert agents.until_alone(bot) < 1
@@ -158,6 +164,18 @@ class TestTheEnd:
         assert agents.answer(message, 60) == "here I am"
         [(after,)] = agents.system.query("SELECT continuation FROM sessions WHERE agent = ?", bot)
         assert after == continuation
+        until("dispatch again", lambda: "dispatch" in agents.system.pids())
+
+    def test_a_kill_before_claude_kept_its_session_costs_no_answer(self, agents, bot):
+        message = agents.send(bot, f"[[hang times=1]] [[say here I am]] {bot}")
+        agents.until_asked(bot)
+        os.kill(agents.system.pids()["dispatch"], signal.SIGKILL)
+        agents.until_alone(bot)
+        for path in transcripts(agents, bot):
+            path.unlink()
+        assert agents.answer(message, 60) == "here I am"
+        first, second = agents.asked(bot)
+        assert first.conversation.entries == second.conversation.entries  # nothing was said before: no word of a loss
         until("dispatch again", lambda: "dispatch" in agents.system.pids())
 
 

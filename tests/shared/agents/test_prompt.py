@@ -160,6 +160,10 @@ def test_history_has_the_newest_whole_messages_that_fit():
     assert text.endswith("</earlier_messages>\n<now/>")
 
 
+def test_a_session_in_which_nothing_was_said_adds_nothing():
+    assert prompt.with_history("<now/>", [], timezone="UTC", most=100) == "<now/>"
+
+
 def test_of_a_newest_message_that_is_too_long_alone_the_end_is_kept():
     text = prompt.with_history("", earlier("begin" + "x" * 100 + "end"), timezone="UTC", most=50)
     assert "begin" not in text

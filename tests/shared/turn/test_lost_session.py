@@ -70,6 +70,16 @@ def test_a_lost_session_goes_on_from_our_history_and_says_so(conn):
     assert rows(conn, "SELECT continuation, continued_by FROM sessions") == [("s-1", "command")]
 
 
+def test_a_session_that_is_lost_before_anything_was_said_in_it_is_no_loss_for_the_chat(conn):
+    """A kill in the first turn, before the program has kept its session."""
+    make_session(conn, "coder")
+    rows(conn, "UPDATE sessions SET continuation = 's-killed', continued_by = 'command'")
+    say(conn, "what")
+    assert column(conn, SAID)[-1].startswith('(context timezone="UTC"/>')
+    assert BEGUN_ANEW not in column(conn, SAID)[-1]
+    assert len(column(conn, "SELECT 1 FROM events WHERE type = 'session_begun_anew'")) == 1
+
+
 def test_a_tag_of_the_history_does_nothing_when_it_is_repeated(conn):
     tag = "[send_file: kept]"
     say(conn, f"remember {tag}", "forget", "what")
