@@ -280,6 +280,10 @@ class Dispatch(WorkerService):
             self._backlog.forget()  # the session waits again, in the order of its age
 
 
+niceness = 15
+"""Turns and agents' programs give way to the other functions of a machine: a webhook must be answered within seconds,
+and a turn may take minutes. Read by ``infra.runner``."""
+
 _service = LazyService(Dispatch)
 lifespan = _service.lifespan
 _app = function_app("dispatch", [tick_route(_service, wake)])

@@ -35,6 +35,11 @@ def name_process(name: str) -> None:
         _libc.prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)
 
 
+def give_way(niceness: int) -> None:
+    """Let other processes of this machine go first, by *niceness* (0 to 19) at least; so do all later children."""
+    os.setpriority(os.PRIO_PROCESS, 0, max(niceness, os.getpriority(os.PRIO_PROCESS, 0)))
+
+
 def tied_to_this_process() -> Callable[[], None]:
     """A ``preexec_fn`` for children of the calling process."""
     parent = os.getpid()

@@ -46,6 +46,12 @@ def writer_process_of(name: str, package: str = "functions") -> WriterProcess | 
     return found
 
 
+def niceness_of(name: str, package: str = "functions") -> int:
+    """How far the loaded function gives way to others on its machine: 0 (not at all) to 19."""
+    found: int = getattr(importlib.import_module(f"{package}.{name}"), "niceness", 0)
+    return found
+
+
 class Lifespan:
     """The function's own lifespan. Its refusal to start is one line in the log, and not uvicorn's traceback."""
 

@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
-from infra.processes import name_process
-from infra.runner.loader import Lifespan, function_names, load, writer_process_of
+from infra.processes import give_way, name_process
+from infra.runner.loader import Lifespan, function_names, load, niceness_of, writer_process_of
 from infra.runner.request_guard import RequestGuard
 from infra.runner.server import FunctionServer
 from infra.serving import wait_until_served
@@ -106,6 +106,7 @@ def _serve(
     early: _EarlySignal,
 ) -> int:
     app = load(name, package)
+    give_way(niceness_of(name, package))
 
     from shared.roster.new_database import prepare_database
 

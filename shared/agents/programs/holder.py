@@ -7,11 +7,15 @@ live; when it closes, whatever closed it, all of it ends.
 import asyncio
 import contextlib
 import os
+import random
 import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
 
+from shared.agents.programs import priority
+
 _KILL_AFTER_S = 1.0  # the first process ends within milliseconds; one that was stopped does not
+_GIVES_WAY_AGAIN_S = (0.1, 1.0)  # at random between them: many programs may start at once
 
 
 class Holder:
@@ -26,6 +30,7 @@ class Holder:
         self._is_reaped = False
         self._reaped = asyncio.Event()
         self._watch()
+        self._give_way()
 
     @classmethod
     def start(
@@ -111,6 +116,10 @@ class Holder:
             self._reaped.set()
 
         loop.add_reader(fd, ended)
+
+    def _give_way(self) -> None:
+        if not self._is_reaped and not priority.give_way(self.pid):
+            asyncio.get_running_loop().call_later(random.uniform(*_GIVES_WAY_AGAIN_S), self._give_way)  # noqa: S311
 
     def _listen(self) -> None:
         is_over = self._read()

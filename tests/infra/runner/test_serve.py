@@ -1,3 +1,4 @@
+import os
 import signal
 import socket
 import time
@@ -381,9 +382,11 @@ def test_each_function_is_served_by_its_command(start, client, environment, name
     (line,) = process.wait_for("function.listening")
 
     answer = client.get(f"http://127.0.0.1:{line['port']}/healthz")
+    niceness = os.getpriority(os.PRIO_PROCESS, process.pid)
     code, _ = process.stop(signal.SIGTERM)
 
     assert (answer.status_code, answer.json()["ok"]) == (200, True)
+    assert niceness == max(os.getpriority(os.PRIO_PROCESS, 0), 15 if name == "dispatch" else 0)
     assert code == 0
     assert process.err == []
 
