@@ -26,6 +26,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote
 
 from emulator.storage.placeholder_modules import placeholders
+from emulator.storage.plain_list import page, plain_list
 from emulator.storage.plain_put import Answer, PlainPut, plain_put
 from shared.core import http_head
 
@@ -157,10 +158,10 @@ class WriteThrough:
         key.last_modified = datetime.datetime.fromtimestamp(item.modified_at, datetime.UTC).replace(tzinfo=None)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        refused = _refusal(environ)
-        if refused is None and environ["REQUEST_METHOD"] in ("GET", "HEAD", "OPTIONS"):
+        answer = _refusal(environ) or self._list_plainly(environ)
+        if answer is None and environ["REQUEST_METHOD"] in ("GET", "HEAD", "OPTIONS"):
             return self._application(environ, start_response)
-        status, headers, body = refused or self.answer_plainly(environ) or self._change(environ)
+        status, headers, body = answer or self.answer_plainly(environ) or self._change(environ)
         start_response(status, headers)
         return body
 
@@ -174,6 +175,14 @@ class WriteThrough:
             return None
         plain = plain_put(environ)
         return None if plain is None else self._on_disk(bucket, key, self._put(bucket, key, plain))
+
+    def _list_plainly(self, environ: dict[str, Any]) -> Answer | None:
+        """The answer to a plain listing; None where moto has to see the request."""
+        bucket, key = _names(environ)
+        if key or not self._is_plain(bucket) or (asked := plain_list(environ)) is None:
+            return None
+        body = page(asked, bucket, self._backend.buckets[bucket].keys)
+        return "200 OK", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))], [body]
 
     def _change(self, environ: dict[str, Any]) -> Answer:
         bucket, key = _names(environ)
@@ -211,7 +220,7 @@ class WriteThrough:
         """Whether the bucket is one of moto's without versions, locks, encryption or listeners."""
         found = self._backend.buckets.get(bucket)
         return found is not None and not (
-            found.is_versioned or found.object_lock_enabled or found.encryption or found.notification_configuration
+            found.versioning_status or found.object_lock_enabled or found.encryption or found.notification_configuration
         )
 
     def _put(self, bucket: str, key: str, plain: PlainPut) -> Answer:
