@@ -7,10 +7,13 @@ in place of 10. Ten uploads a second for an hour leave 36 000 files, and need mo
 
 Litestream needs the newest file, and those that are not in the bucket yet. Its compaction to level 1, every 30 s, reads
 local files where they exist, and else the bucket's. Its retention removes the bucket's file, whether or not a local
-one is left. So a local file may go when it is in the bucket and old enough for that compaction to have read it.
+one is left. So a local file may go when it is in the bucket and old enough for that compaction to have read it. Where
+a hundred syncs a second leave too many of them until then, the older ones go at once: the compaction reads each of
+those from the bucket, for a twelfth of the price of its PUT, and each sync is faster.
 """
 
 import contextlib
+import itertools
 import math
 import os
 import re
@@ -22,6 +25,15 @@ from infra.litestream import local_state
 _FILE = re.compile(r"[0-9a-f]{16}-([0-9a-f]{16})\.ltx")
 _KEPT_S = 60.0  # twice the pause between two compactions
 _KEPT_FILES = 10  # Litestream goes on from the newest one
+_RECENT_FILES = 300  # the age counts: ten uploads a second leave as many between two compactions
+_MANY_FILES = 400
+
+
+def are_many(database: Path) -> bool:
+    """Whether there are so many files that each sync is slower for it."""
+    with contextlib.suppress(OSError), os.scandir(local_state.level_0(database)) as entries:
+        return sum(1 for _ in itertools.islice(entries, _MANY_FILES + 1)) > _MANY_FILES
+    return False
 
 
 def remove_sent(database: Path, replicated: int, now_s: float, is_current: Callable[[], bool]) -> int:
@@ -58,8 +70,12 @@ def sent(folder: int | Path, replicated: int, now_s: float) -> list[str]:
         files = sorted(
             (int(named[1], 16), entry.name, entry) for entry in entries if (named := _FILE.fullmatch(entry.name))
         )
-    uploaded = (entry for position, _, entry in files[:-_KEPT_FILES] if position <= replicated)
-    return [entry.name for entry in uploaded if _written_at_s(entry) <= now_s - _KEPT_S]
+    first_recent = len(files) - _RECENT_FILES
+    return [
+        entry.name
+        for number, (position, _, entry) in enumerate(files[:-_KEPT_FILES])
+        if position <= replicated and (number < first_recent or _written_at_s(entry) <= now_s - _KEPT_S)
+    ]
 
 
 def _written_at_s(file: "os.DirEntry[str]") -> float:

@@ -23,6 +23,7 @@ Functions acknowledge what Litestream calls replicated only while the supervisor
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -54,6 +55,7 @@ _RELEASE_LIMIT_S = 3.0
 _CHECKPOINT_LIMIT_S = 10.0
 _AGAIN_S = 1.0  # between two attempts to start Litestream, or to renew
 _WATCH_EVERY_S = 0.05  # writers wait for it
+_FILES_EVERY_S = 1.0  # a look at how many local files there are takes 0.1 ms
 _PACE = LookPace()
 
 
@@ -327,9 +329,20 @@ class LitestreamSupervisor:
 
     async def _look_for_ever(self) -> None:
         while True:
-            await asyncio.sleep(self._pace.behind_s if self.is_behind else self._pace.every_s)
+            if self.is_behind:
+                await asyncio.sleep(self._pace.behind_s)
+            else:
+                await self._rest()
             if not self._must_mend:
                 await self.look()
+
+    async def _rest(self) -> None:
+        """Wait until the next look, or until there are so many local files that they have to go before."""
+        until_s = time.monotonic() + self._pace.every_s
+        while (left_s := until_s - time.monotonic()) > 0:
+            await asyncio.sleep(min(left_s, _FILES_EVERY_S))
+            if await asyncio.to_thread(local_files.are_many, self._database):
+                return
 
     async def _renew_for_ever(self) -> None:
         is_reported = False

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from infra.litestream import local_files, local_state
-from infra.litestream.local_files import remove_sent, sent
+from infra.litestream.local_files import are_many, remove_sent, sent
 from shared.core.errors import NotReplicated
 from shared.db.engine import meta
 from shared.db.engine.connection import open_connection, rows, transaction
@@ -39,10 +39,10 @@ def positions(folder: Path) -> list[int]:
     return sorted(int(path.stem[17:], 16) for path in folder.glob("*.ltx"))
 
 
-def fill(folder: Path, *, written_at_s: float = OLD_S) -> Path:
-    """Files of the positions 1 to LATEST, all as old."""
+def fill(folder: Path, *, written_at_s: float = OLD_S, latest: int = LATEST) -> Path:
+    """Files of the positions 1 to *latest*, all as old."""
     folder.mkdir(parents=True)
-    for position in range(1, LATEST + 1):
+    for position in range(1, latest + 1):
         (folder / name_of(position)).touch()
         os.utime(folder / name_of(position), (written_at_s, written_at_s))
     return folder
@@ -76,6 +76,20 @@ def test_files_that_a_compaction_may_not_have_read_are_needed(tmp_path: Path) ->
     folder = fill(tmp_path / "0", written_at_s=NOW_S - 59)
     os.utime(folder / name_of(7), (OLD_S, OLD_S))
     assert sent(folder, LATEST, NOW_S) == [name_of(7)]
+
+
+def test_of_many_recent_files_the_older_are_not_needed_either(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "0", written_at_s=NOW_S, latest=305)
+    assert sent(folder, 305, NOW_S) == [name_of(position) for position in range(1, 6)]
+    assert sent(folder, 2, NOW_S) == [name_of(1), name_of(2)]
+
+
+@pytest.mark.parametrize(("latest", "many"), [(400, False), (401, True)])
+def test_more_than_400_files_are_many(tmp_path: Path, latest: int, many: bool) -> None:
+    database = tmp_path / "postroom.db"
+    assert not are_many(database)
+    fill(local_state.level_0(database), latest=latest)
+    assert are_many(database) is many
 
 
 def test_nothing_but_files_of_litestream_is_touched(tmp_path: Path) -> None:
@@ -215,6 +229,17 @@ def test_litestream_goes_on_after_a_good_stop_without_the_old_local_files(replic
 
     assert replicating.restored() == replicating.live()
     assert replicating.prefix == prefix
+
+
+def test_many_local_files_go_as_soon_as_they_are_in_the_bucket(replicating: Replicating) -> None:
+    for number in range(450):
+        replicating.write(f"one of many {number}")
+        replicating.sync()
+    folder = local_state.level_0(replicating.database)
+    until(lambda: len(positions(folder)) <= 400, "450 files of the last seconds stay")
+
+    assert positions(folder)[-1] >= 450
+    assert replicating.restored() == replicating.live()
 
 
 CONFIGURATION = """
