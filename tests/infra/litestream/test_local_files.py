@@ -183,6 +183,22 @@ def test_the_supervisor_removes_files_when_litestream_has_caught_up(
     assert positions(folder) == [*range(gone + 1, LATEST + 1)]
 
 
+def test_the_supervisor_removes_many_files_before_its_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = tmp_path / "postroom.db"
+    prepare_database(database)
+    folder = fill(local_state.level_0(database), written_at_s=time.time(), latest=401)
+
+    async def answer(*_: object) -> int:
+        return 401
+
+    monkeypatch.setattr("infra.litestream.supervisor.sync", answer)
+    Scripted(database, tmp_path / "litestream.sock").look_for_ever(lambda: len(positions(folder)) <= 300)
+
+    assert positions(folder) == [*range(102, 402)]
+
+
 def remove_all_but_the_newest(database: Path, socket: Path) -> int:
     """Remove what may go, as if it were an hour later; returns the position before which nothing is left."""
     replicated = asyncio.run(sync(socket, database, 30.0))

@@ -13,12 +13,14 @@ import threading
 from collections import UserDict
 from collections.abc import Callable, Iterator, KeysView
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infra.litestream import local_state
 from infra.litestream.lease import Lease
 from infra.litestream.lease_owner import owner_of
+from infra.litestream.standstill import LookPace
 from infra.litestream.supervisor import LitestreamSupervisor
 from infra.processes import spawn
 from shared.core.errors import NotReplicated
@@ -90,11 +92,7 @@ class Scripted:
 
         async def look() -> list[str | None]:
             heard = asyncio.Event()
-            supervisor = LitestreamSupervisor(
-                argv, replica=f"file://{self._database.parent}/replica", environment=ENVIRONMENT,
-                database=self._database, control=self._socket, lease=lease_of(self._database),
-                report=self._tell, on_line=lambda _: heard.set(),
-            )  # fmt: skip
+            supervisor = self._supervisor(argv, on_line=lambda _: heard.set())
             supervisor._process = await spawn(argv, environment=ENVIRONMENT)
             keeping = asyncio.create_task(supervisor._keep_running(supervisor._process))
             await asyncio.wait_for(heard.wait(), 60)
@@ -107,6 +105,29 @@ class Scripted:
             return found
 
         return asyncio.run(look())
+
+    def look_for_ever(self, is_over: Callable[[], bool]) -> None:
+        """Supervise at its own pace, which has an hour between two looks, until *is_over*."""
+
+        async def go_on() -> None:
+            supervisor = self._supervisor(["sleep", "60"], pace=LookPace(every_s=3600))
+            supervisor._process = await spawn(["sleep", "60"], environment=ENVIRONMENT)
+            looking = asyncio.create_task(supervisor._look_for_ever())
+            async with asyncio.timeout(60):
+                while not is_over():
+                    await asyncio.sleep(0.01)
+            looking.cancel()
+            supervisor._process.kill()
+            await supervisor._process.wait()
+
+        asyncio.run(go_on())
+
+    def _supervisor(self, argv: list[str], **options: Any) -> LitestreamSupervisor:
+        return LitestreamSupervisor(
+            argv, replica=f"file://{self._database.parent}/replica", environment=ENVIRONMENT,
+            database=self._database, control=self._socket, lease=lease_of(self._database),
+            report=self._tell, **options,
+        )  # fmt: skip
 
 
 def lease_of(database: Path) -> Lease:
