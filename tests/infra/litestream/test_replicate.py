@@ -114,7 +114,7 @@ class Scripted:
             supervisor._process = await spawn(["sleep", "60"], environment=ENVIRONMENT)
             looking = asyncio.create_task(supervisor._look_for_ever())
             async with asyncio.timeout(60):
-                while not is_over():
+                while not is_over():  # noqa: ASYNC110 - a thread removes the files
                     await asyncio.sleep(0.01)
             looking.cancel()
             supervisor._process.kill()
