@@ -1,7 +1,9 @@
-"""Whether the processes that a test started are still there."""
+"""Whether the processes that a test started are still there, and whether they stand still."""
 
 import contextlib
 import os
+import signal
+import time
 from pathlib import Path
 
 
@@ -17,6 +19,27 @@ def is_alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def freeze(pid: int, limit_s: float = 60.0) -> None:
+    """Send SIGSTOP, and return when no thread of the process runs any more.
+
+    ``kill`` returns before: on a busy machine other threads go on until the one that takes the signal gets its turn.
+    """
+    os.kill(pid, signal.SIGSTOP)
+    deadline = time.monotonic() + limit_s
+    while states_of_threads(pid) != {"T"}:
+        assert time.monotonic() < deadline, f"process {pid} goes on after SIGSTOP"
+        time.sleep(0.001)
+
+
+def states_of_threads(pid: int) -> set[str]:
+    """The letters that ``ps`` shows for the threads of the process."""
+    found = set()
+    for entry in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):  # it has just ended
+            found.add((entry / "stat").read_text().rpartition(")")[2].split()[0])
+    return found
 
 
 def processes_naming(text: str) -> list[int]:

@@ -22,7 +22,7 @@ from tests.emulator.harness import descendants
 from tests.infra.litestream.test_litestream import PATIENCE_S, command, until
 from tests.infra.litestream.test_replicate import lease_of
 from tests.infra.processes import ROOT, Process
-from tests.liveness import is_alive
+from tests.liveness import freeze, is_alive
 from tests.shared.db.engine.test_write_gate import in_a_commit
 from tests.support import make_agent
 
@@ -111,7 +111,7 @@ class Running:
         until(lambda: not any(map(is_alive, pids[1:])), "Litestream goes on without its supervisor")
 
     def freeze(self):
-        os.kill(self.pid, signal.SIGSTOP)
+        freeze(self.pid)
 
     def go_on(self):
         os.kill(self.pid, signal.SIGCONT)

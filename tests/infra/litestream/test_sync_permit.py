@@ -26,6 +26,7 @@ from tests.e2e.crash.test_s3 import ERROR, XML, Faulty, _Proxied
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 from tests.infra.litestream.test_replicate import synced
 from tests.infra.litestream.test_two_machines import Machine, began, machines, until  # noqa: F401 - one is a fixture
+from tests.liveness import freeze
 
 PREFIX = ReplicaPrefix("epoch_x", "epoch_x", "owner_one", 1)
 
@@ -165,7 +166,7 @@ def test_nothing_is_acknowledged_under_a_supervisor_that_was_frozen_during_a_tak
     one, two = machines
     acknowledge(one, 3)
 
-    os.kill(one.supervisor.pid, signal.SIGSTOP)
+    freeze(one.supervisor.pid)
     assert two.restore("--wait", "15s")[0] == 0
     one.write(2)
     until("Litestream's yes", lambda: litestream_says_yes(one))

@@ -24,6 +24,7 @@ from shared.roster.new_database import prepare_database
 from spark_jobs import replicas
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 from tests.infra.processes import ROOT, Process
+from tests.liveness import freeze
 
 pytestmark = pytest.mark.e2e
 
@@ -155,7 +156,7 @@ def test_a_second_machine_takes_over_after_the_lease_and_the_first_is_fenced(
     assert not two.database.exists()
     assert lease_record.read(store).owner == first.writer
 
-    os.kill(one.supervisor.pid, signal.SIGSTOP)  # it can't renew, and Litestream goes on below it
+    freeze(one.supervisor.pid)  # it can't renew, and Litestream goes on below it
     code, said = two.restore("--wait", "60s")
     assert (code, said["step"]) == (0, "restore")
     assert marks(url, store, cache) == (first.path, 3), "the state is the old one until the new has a copy"
@@ -229,7 +230,7 @@ def test_of_two_clones_of_one_disk_only_one_holds_the_lease(
     assert code == 73
     assert "It has this machine's owner id: it is a clone of this disk" in said["reason"]
 
-    os.kill(one.supervisor.pid, signal.SIGSTOP)  # Litestream goes on below it, under its prefix
+    freeze(one.supervisor.pid)  # Litestream goes on below it, under its prefix
     code, said = clone.restore("--wait", "60s")
     assert (code, said["step"]) == (0, "begin")
     clone.replicate()

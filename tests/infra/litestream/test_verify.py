@@ -38,6 +38,7 @@ from tests.emulator.harness import descendants, wait_gone, wait_until
 from tests.infra.litestream.test_checkpoints import MORE_THAN_LITESTREAM_LEAVES, Running, grow
 from tests.infra.litestream.test_litestream import command
 from tests.infra.processes import Process, python
+from tests.liveness import freeze
 from tests.support import make_agent
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -106,7 +107,7 @@ def lose_a_row(conn: apsw.Connection, litestream: int, socket: Path) -> None:
         for size in (MORE_THAN_LITESTREAM_LEAVES, 1000, 1000, 1000):
             grow(conn, size)
             asyncio.run(sync(socket, db, PATIENCE_S))
-        os.kill(litestream, signal.SIGSTOP)
+        freeze(litestream)
         grow(conn, MORE_THAN_LITESTREAM_LEAVES)
         make_agent(conn, "lost")
         stranger = apsw.Connection(str(db))
@@ -230,7 +231,7 @@ def test_litestream_that_does_not_answer_is_no_difference(running):
 
 
 def test_a_prefix_without_a_permit_is_not_compared(running):
-    running.supervisor.signal(signal.SIGSTOP)
+    freeze(running.supervisor.pid)
     sync_permit.revoke(Path(running.environment["POSTROOM_LITESTREAM_SOCKET"]))
     assert refused(running) == "the replica has no full copy yet, or its lease has run out: is infra.replicate well?"
 

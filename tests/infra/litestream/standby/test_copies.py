@@ -19,6 +19,7 @@ from shared.replica.lease_record import NO_RECORD, ReplicaPrefix
 from shared.replica.litestream_program import program
 from shared.replica.object_store import open_store
 from shared.roster.new_database import prepare_database
+from tests.liveness import freeze
 
 pytestmark = pytest.mark.e2e
 
@@ -149,7 +150,7 @@ def test_of_a_follower_that_stands_still_the_log_says_so_and_another_one_restore
             copies.start()
             await until("a copy", lambda: copies.kept)
             old = copies.kept
-            os.kill(old.pid, signal.SIGSTOP)
+            freeze(old.pid)
             write(first, 3)
             await until("another copy", lambda: copies.kept is not old)
         (reason,) = [facts["reason"] for name, facts in said if name == "standby.follower_lost"]
@@ -171,7 +172,7 @@ def test_a_follower_that_had_nothing_to_do_gets_its_time_to_catch_up_at_a_takeov
             copies.record = record(prefix("epoch_1"))
             copies.start()
             await until("a copy", lambda: copies.kept)
-            os.kill(copies.kept.pid, signal.SIGSTOP)
+            freeze(copies.kept.pid)
             write(first, 2)
         asyncio.get_running_loop().call_later(0.3, os.kill, copies.kept.pid, signal.SIGCONT)
         copies.kept.progress = FollowerProgress(copies.kept.txid, copies.kept.txid)  # it last moved long ago
@@ -213,7 +214,7 @@ def test_a_follower_at_a_hole_in_the_bucket_is_noticed_and_the_next_prefix_is_re
             copies.start()
             await until("a copy", lambda: copies.kept)
             old = copies.kept
-            os.kill(old.pid, signal.SIGSTOP)
+            freeze(old.pid)
             for _ in range(3):
                 there = len(list(level_0.iterdir()))
                 write(first)

@@ -19,6 +19,7 @@ from shared.replica.object_store import open_store
 from shared.roster.new_database import prepare_database
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 from tests.infra.processes import Process
+from tests.liveness import freeze
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
@@ -101,7 +102,7 @@ def make_hole(first, second, store, prefix):
     """Three commits, of which the bucket loses the second before the standby has it."""
     files = prefix.key(store.newest_ltx_files)
     follower = second.follower()
-    os.kill(follower, signal.SIGSTOP)
+    freeze(follower)
     for _ in range(3):
         known = len(store.names(files, limit=100))
         first.write(1)
