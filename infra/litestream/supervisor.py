@@ -23,6 +23,7 @@ Functions acknowledge what Litestream calls replicated only while the supervisor
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -52,6 +53,7 @@ _SETTLED_S = 30.0  # a Litestream that ran so long had begun well
 _STOP_FOR_MENDING_S = 5.0
 _STOP_LIMIT_S = 50.0  # Litestream's own is 30 s, the container's 60 s
 _RELEASE_LIMIT_S = 3.0
+_READ_LIMIT_S = 5.0  # of the database's history, which takes some milliseconds
 _CHECKPOINT_LIMIT_S = 10.0
 _AGAIN_S = 1.0  # between two attempts to start Litestream, or to renew
 _WATCH_EVERY_S = 0.05  # writers wait for it
@@ -75,6 +77,7 @@ class LitestreamSupervisor:
         retention_ms: how long old prefixes stay (``infra/litestream/retention.py``); 0: for ever.
         verify_ms: how often a restore is compared with the database (``infra/litestream/verify.py``); 0: never.
         pace: how often it looks at Litestream.
+        read: reads the database's history.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class LitestreamSupervisor:
         retention_ms: int = 0,
         verify_ms: int = 0,
         pace: LookPace = _PACE,
+        read: Callable[[Path], HistoryFacts] = read_facts,
     ) -> None:
         self.control = control
         self.lease = lease
@@ -106,6 +110,8 @@ class LitestreamSupervisor:
         self._stop_limit_s = stop_limit_s
         self._checkpoint_limit_s = checkpoint_limit_s
         self._pace = pace
+        self._read = read
+        self._reads = threading.Lock()  # held while the database is open here
         self._watch = StandstillWatch(pace.still_s)
         self._newest = ""  # the newest file in the bucket that a look has found
         self.comparison = ScheduledComparison(
@@ -183,7 +189,7 @@ class LitestreamSupervisor:
         code = (self._process.returncode or 0) if self._process is not None else 0
         sync_permit.revoke(self.control)
         if code == 0 and not self._is_doubtful and not write_gate.check_torn(self._database):
-            await asyncio.to_thread(local_state.mark_good_end, self._database)
+            await asyncio.to_thread(self._mark_good_end)
         self.control.unlink(missing_ok=True)
         if not self._lost.done():
             with contextlib.suppress(PostroomError, TimeoutError):  # then the lease runs out by itself
@@ -391,9 +397,18 @@ class LitestreamSupervisor:
 
     def _facts(self) -> HistoryFacts:
         try:
-            return HistoryFacts(None, 0) if is_missing(self._database) else read_facts(self._database)
+            with self._reads:
+                return HistoryFacts(None, 0) if is_missing(self._database) else self._read(self._database)
         except PostroomError:
             return HistoryFacts(None, 0)
+
+    def _mark_good_end(self) -> None:
+        """Mark the local state as trusted, if the log is gone; a read that a cancelled task began would keep it."""
+        if self._reads.acquire(timeout=_READ_LIMIT_S):
+            try:
+                local_state.mark_good_end(self._database)
+            finally:
+                self._reads.release()
 
     def _end(self) -> None:
         if not self._ending.done():

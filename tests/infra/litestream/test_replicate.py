@@ -20,6 +20,8 @@ import pytest
 from infra.litestream import local_state
 from infra.litestream.lease import Lease
 from infra.litestream.lease_owner import owner_of
+from infra.litestream.replica_settings import LEASE_MS
+from infra.litestream.restored_files import HistoryFacts
 from infra.litestream.standstill import LookPace
 from infra.litestream.supervisor import LitestreamSupervisor
 from infra.processes import spawn
@@ -130,8 +132,8 @@ class Scripted:
         )  # fmt: skip
 
 
-def lease_of(database: Path) -> Lease:
-    lease = Lease(FolderStore(database.parent / "replica"), owner_of(database.with_name("owner"), database))
+def lease_of(database: Path, ttl_ms: int = LEASE_MS) -> Lease:
+    lease = Lease(FolderStore(database.parent / "replica"), owner_of(database.with_name("owner"), database), ttl_ms)
     lease._take(lambda _: None)
     return lease
 
@@ -172,12 +174,12 @@ def test_a_stop_during_the_start_of_another_litestream_ends_that_one_too(tmp_pat
 class Started:
     """A supervisor of a shell script in the place of Litestream, started; it is stopped at the end of the block."""
 
-    def __init__(self, database: Path, script: str, *words: str) -> None:
+    def __init__(self, database: Path, script: str, *words: str, ttl_ms: int = LEASE_MS, **options: Any) -> None:
         self.said: asyncio.Queue[str] = asyncio.Queue()
         self.supervisor = LitestreamSupervisor(
             ["sh", "-c", script, *words], replica=f"file://{database.parent}/replica", environment=ENVIRONMENT,
-            database=database, control=database.with_name("l.sock"), lease=lease_of(database),
-            report=lambda *_, **__: None, on_line=self.said.put_nowait,
+            database=database, control=database.with_name("l.sock"), lease=lease_of(database, ttl_ms),
+            report=lambda *_, **__: None, on_line=self.said.put_nowait, **options,
         )  # fmt: skip
 
     async def until(self, line: str) -> None:
@@ -231,6 +233,33 @@ def test_local_state_is_trusted_only_after_a_stop_in_good_order(tmp_path: Path, 
 
     asyncio.run(scenario())
     assert local_state.is_trusted(database) == is_trusted
+
+
+def test_local_state_is_trusted_after_a_stop_while_we_read_the_database(tmp_path: Path) -> None:
+    """A renewal of the lease reads, and at a stop it is cancelled; a reader keeps the log."""
+    database = tmp_path / "postroom.db"
+    prepare_database(database)
+    reads, may_end = threading.Event(), threading.Event()
+
+    def read(path: Path) -> HistoryFacts:
+        if not reads.is_set():
+            reader = open_connection(path, readonly=True)
+            rows(reader, "SELECT key FROM meta")
+            reads.set()
+            may_end.wait(60)
+            reader.close()
+        return HistoryFacts(None, 0)
+
+    async def scenario() -> None:
+        async with Started(database, UNTIL_STOPPED, "exit 0", ttl_ms=40, read=read) as started:
+            assert await asyncio.to_thread(reads.wait, 60)
+            stopping = asyncio.create_task(started.supervisor.stop())
+            await asyncio.wait([stopping], timeout=0.5)  # where it does not wait for the reader, it ends before
+            may_end.set()
+            assert await stopping == 0
+            assert local_state.is_trusted(database)
+
+    asyncio.run(scenario())
 
 
 def test_local_state_is_not_trusted_after_a_death_in_a_commit_during_the_stop(tmp_path: Path) -> None:
