@@ -12,7 +12,7 @@ from shared.core import ids
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, messages, responses, sessions
 from shared.db.queue.claims import Claim
-from shared.db.queue.messages import NewMessage
+from shared.db.queue.messages import NewMessage, storing
 from shared.db.queue.responses import NewResponse
 from shared.db.roster import agents, chats
 from shared.roster import wirings
@@ -131,7 +131,11 @@ def row(conn: apsw.Connection, table: str, id_: int | None = None) -> dict[str, 
 
 
 def draw(monkeypatch: pytest.MonkeyPatch, *made: str) -> None:
-    """Let the operating system's randomness make these ids next, each 8 of ``[0-9a-z]``; then its own again."""
+    """Let the operating system's randomness make these next, each some of ``[0-9a-z]``; then its own again.
+
+    The id of a message needs 5: its burst begins with ``aaa``.
+    """
+    monkeypatch.setattr(storing, "_ids", ids.Burst("aaa", left=256))
     waiting = list(made)
 
     def urandom(count: int) -> bytes:

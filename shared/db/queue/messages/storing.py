@@ -60,6 +60,8 @@ _PLAIN = NewMessage._fields.index("session_id") + 1
 
 _DEFAULTS = NewMessage()[_PLAIN:]
 
+_ids = ids.Burst()
+
 _ONCE = " ON CONFLICT (channel, event_key, agent) WHERE event_key IS NOT NULL DO NOTHING"
 _OTHER_ID = " ON CONFLICT (message_id) DO NOTHING"
 
@@ -103,7 +105,7 @@ def enqueue(conn: apsw.Connection, new: NewMessage, *, now_ms: int) -> int | Non
     sql = _ENQUEUES[is_plain][new.event_key is not None]
     values = new[:_PLAIN] if is_plain else new[:-1]
     for _ in range(ids.DRAWS):
-        run(sql, (ids.new(new.id_prefix), now_ms, now_ms, *values))
+        run(sql, (_ids.new(new.id_prefix), now_ms, now_ms, *values))
         if conn.changes():
             return conn.last_insert_rowid()
         if new.event_key is not None and _has_message(conn, new):
@@ -172,7 +174,7 @@ _TAKEN = "SELECT 1 FROM messages WHERE message_id IN (SELECT value FROM json_eac
 def _draw(conn: apsw.Connection, group: Sequence[NewMessage]) -> list[str]:
     """An id for each. One that a message has would end the statement, which must not store a part of them."""
     for _ in range(ids.DRAWS):
-        drawn = ids.several([new.id_prefix for new in group])
+        drawn = _ids.several([new.id_prefix for new in group])
         if len(set(drawn)) == len(drawn) and not rows(conn, _TAKEN, (json.dumps(drawn),)):
             break
     return drawn
