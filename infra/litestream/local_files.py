@@ -8,12 +8,11 @@ in place of 10. Ten uploads a second for an hour leave 36 000 files, and need mo
 Litestream needs the newest file, and those that are not in the bucket yet. Its compaction to level 1, every 30 s, reads
 local files where they exist, and else the bucket's. Its retention removes the bucket's file, whether or not a local
 one is left. So a local file may go when it is in the bucket and old enough for that compaction to have read it. Where
-a hundred syncs a second leave too many of them until then, the older ones go at once: the compaction reads each of
-those from the bucket, for a twelfth of the price of its PUT, and each sync is faster.
+callers wait for a hundred syncs a second, all but the newest files go at once: the compaction reads those from the
+bucket, for a twelfth of the price of their PUTs, and each sync is faster.
 """
 
 import contextlib
-import itertools
 import math
 import os
 import re
@@ -27,16 +26,40 @@ _KEPT_S = 60.0  # twice the pause between two compactions
 _KEPT_FILES = 10  # Litestream goes on from the newest one
 _RECENT_FILES = 300  # the age counts: ten uploads a second leave as many between two compactions
 _MANY_FILES = 400
+_BUSY_FILES = 30  # new ones in a second; without callers that wait there are ten
+_RECENT_WHILE_BUSY = 20
 
 
-def are_many(database: Path) -> bool:
-    """Whether there are so many files that each sync is slower for it."""
+class FilePace:
+    """How fast files come, by one look a second. ``recent`` of them may stay that are younger than a minute."""
+
+    def __init__(self) -> None:
+        self.recent = _RECENT_FILES
+        self._count: int | None = None
+
+    def look(self, database: Path) -> bool:
+        """Whether files should go now, because each sync is slower for them."""
+        count = _count(database)
+        came = 0 if self._count is None else count - self._count
+        self._count = count
+        self.recent = _RECENT_WHILE_BUSY if came > _BUSY_FILES else _RECENT_FILES
+        return came > _BUSY_FILES or count > _MANY_FILES
+
+    def removed(self, number: int) -> None:
+        """So many files are gone since the last look."""
+        if self._count is not None:
+            self._count -= number
+
+
+def _count(database: Path) -> int:
     with contextlib.suppress(OSError), os.scandir(local_state.level_0(database)) as entries:
-        return sum(1 for _ in itertools.islice(entries, _MANY_FILES + 1)) > _MANY_FILES
-    return False
+        return sum(1 for _ in entries)
+    return 0
 
 
-def remove_sent(database: Path, replicated: int, now_s: float, is_current: Callable[[], bool]) -> int:
+def remove_sent(
+    database: Path, replicated: int, now_s: float, is_current: Callable[[], bool], recent: int = _RECENT_FILES
+) -> int:
     """Remove the local files that Litestream needs no more; returns how many.
 
     What can't be listed or removed stays until the next time; no error of the file system is raised.
@@ -46,22 +69,23 @@ def remove_sent(database: Path, replicated: int, now_s: float, is_current: Calla
         now_s: Unix time.
         is_current: whether that Litestream still runs. It is asked once the folder is open: another Litestream begins
             with a folder of its own, and no file there is touched.
+        recent: how many may stay that are younger than a minute.
     """
     removed = 0
     with contextlib.suppress(OSError), _opened(local_state.level_0(database)) as folder:
-        for name in sent(folder, replicated, now_s) if is_current() else ():
+        for name in sent(folder, replicated, now_s, recent) if is_current() else ():
             with contextlib.suppress(OSError):  # Litestream has just removed it
                 os.unlink(name, dir_fd=folder)
                 removed += 1
     return removed
 
 
-def sent(folder: int | Path, replicated: int, now_s: float) -> list[str]:
+def sent(folder: int | Path, replicated: int, now_s: float, recent: int = _RECENT_FILES) -> list[str]:
     """The names of the files of level 0 that Litestream needs no more, the oldest position first.
 
     Args:
         folder: its path, or the descriptor of the open folder.
-        replicated, now_s: as for :func:`remove_sent`.
+        replicated, now_s, recent: as for :func:`remove_sent`.
 
     Raises:
         OSError: the folder can't be listed.
@@ -70,7 +94,7 @@ def sent(folder: int | Path, replicated: int, now_s: float) -> list[str]:
         files = sorted(
             (int(named[1], 16), entry.name, entry) for entry in entries if (named := _FILE.fullmatch(entry.name))
         )
-    first_recent = len(files) - _RECENT_FILES
+    first_recent = len(files) - recent
     return [
         entry.name
         for number, (position, _, entry) in enumerate(files[:-_KEPT_FILES])

@@ -113,6 +113,7 @@ class LitestreamSupervisor:
         self._read = read
         self._reads = threading.Lock()  # held while the database is open here
         self._watch = StandstillWatch(pace.still_s)
+        self._file_pace = local_files.FilePace()
         self._newest = ""  # the newest file in the bucket that a look has found
         self.comparison = ScheduledComparison(
             database,
@@ -231,7 +232,12 @@ class LitestreamSupervisor:
         def is_current() -> bool:
             return asked is not None and asked is self._process and asked.returncode is None
 
-        await asyncio.to_thread(local_files.remove_sent, self._database, replicated, clock.now_ms() / 1000, is_current)
+        removed = await asyncio.to_thread(
+            local_files.remove_sent,
+            *(self._database, replicated, clock.now_ms() / 1000, is_current),
+            recent=self._file_pace.recent,
+        )
+        self._file_pace.removed(removed)
 
     async def _end_standstill(self, problem: str, limit_s: float) -> None:
         """Kill a Litestream that will not come on any more, so that another begins with a full copy."""
@@ -347,7 +353,7 @@ class LitestreamSupervisor:
         until_s = time.monotonic() + self._pace.every_s
         while (left_s := until_s - time.monotonic()) > 0:
             await asyncio.sleep(min(left_s, _FILES_EVERY_S))
-            if await asyncio.to_thread(local_files.are_many, self._database):
+            if await asyncio.to_thread(self._file_pace.look, self._database):
                 return
 
     async def _renew_for_ever(self) -> None:

@@ -109,6 +109,24 @@ class System:
         sync_permit.grant(self.control, math.inf)  # as its supervisor does, which is not measured here
         return log
 
+    def replicate(self, replica: str, environment: Mapping[str, str] | None = None) -> None:
+        """Start Litestream under its supervisor, as a deployment does; return when the replica has a full copy."""
+        variables = {
+            "POSTROOM_REPLICA_URL": replica,
+            "POSTROOM_LITESTREAM_SOCKET": str(self.control),
+            **(environment or {}),
+        }
+        self._processes["replicate"] = subprocess.Popen(
+            [sys.executable, "-m", "infra.replicate"],
+            env={**self.environment, **variables},
+            stdout=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + _READY_LIMIT_S
+        while not sync_permit.is_valid(self.control):
+            if time.monotonic() > deadline or self._processes["replicate"].poll() is not None:
+                raise RuntimeError("infra.replicate gave no permit; its log is on stderr")
+            time.sleep(0.02)
+
     def s3(self) -> tuple[str, dict[str, str]]:
         """The emulator's S3 on loopback: the replica's URL, and the environment for Litestream."""
         with socket.create_server(("127.0.0.1", 0), backlog=128) as sock:

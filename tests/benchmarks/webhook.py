@@ -80,7 +80,7 @@ def replicated(scale: Scale) -> Iterator[Line]:
     alone: dict[str, list[float]] = {"local": [], "replicated": []}
     many: dict[str, list[Load]] = {"local": [], "replicated": []}
     with System(place / "local", wire_new) as local, System(place / "replicated", waiting) as remote:
-        remote.litestream(*remote.s3())
+        remote.replicate(*remote.s3())
         both = {"local": local, "replicated": remote}
         local.start("ingest")
         remote.start("ingest", POSTROOM_LITESTREAM_SOCKET=str(remote.control))

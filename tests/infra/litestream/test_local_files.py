@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from infra.litestream import local_files, local_state
-from infra.litestream.local_files import are_many, remove_sent, sent
+from infra.litestream.local_files import FilePace, remove_sent, sent
 from shared.core.errors import NotReplicated
 from shared.db.engine import meta
 from shared.db.engine.connection import open_connection, rows, transaction
@@ -39,10 +39,10 @@ def positions(folder: Path) -> list[int]:
     return sorted(int(path.stem[17:], 16) for path in folder.glob("*.ltx"))
 
 
-def fill(folder: Path, *, written_at_s: float = OLD_S, latest: int = LATEST) -> Path:
-    """Files of the positions 1 to *latest*, all as old."""
-    folder.mkdir(parents=True)
-    for position in range(1, latest + 1):
+def fill(folder: Path, *, written_at_s: float = OLD_S, first: int = 1, latest: int = LATEST) -> Path:
+    """Files of the positions *first* to *latest*, all as old."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for position in range(first, latest + 1):
         (folder / name_of(position)).touch()
         os.utime(folder / name_of(position), (written_at_s, written_at_s))
     return folder
@@ -85,11 +85,32 @@ def test_of_many_recent_files_the_older_are_not_needed_either(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("latest", "many"), [(400, False), (401, True)])
-def test_more_than_400_files_are_many(tmp_path: Path, latest: int, many: bool) -> None:
+def test_more_than_400_files_are_many_however_slowly_they_come(tmp_path: Path, latest: int, many: bool) -> None:
     database = tmp_path / "postroom.db"
-    assert not are_many(database)
-    fill(local_state.level_0(database), latest=latest)
-    assert are_many(database) is many
+    assert not FilePace().look(database)  # there is no folder yet
+    folder = fill(local_state.level_0(database), latest=390)
+    pace = FilePace()
+    assert not pace.look(database)
+    fill(folder, first=391, latest=latest)
+    assert (pace.look(database), pace.recent) == (many, 300)
+
+
+def test_where_more_than_30_files_come_in_a_second_20_recent_ones_stay(tmp_path: Path) -> None:
+    database = tmp_path / "postroom.db"
+    folder = fill(local_state.level_0(database), written_at_s=NOW_S, latest=100)
+    pace = FilePace()
+    assert (pace.look(database), pace.recent) == (False, 300)  # how fast those came is not known
+
+    fill(folder, written_at_s=NOW_S, first=101, latest=130)
+    assert (pace.look(database), pace.recent) == (False, 300)
+    for first in (131, 162):  # as fast the second time, whatever has gone meanwhile
+        fill(folder, written_at_s=NOW_S, first=first, latest=first + 30)
+        assert (pace.look(database), pace.recent) == (True, 20)
+        pace.removed(remove_sent(database, first + 30, NOW_S, always, recent=pace.recent))
+        assert positions(folder) == [*range(first + 11, first + 31)]
+
+    fill(folder, written_at_s=NOW_S, first=193, latest=222)
+    assert (pace.look(database), pace.recent) == (False, 300)
 
 
 def test_nothing_but_files_of_litestream_is_touched(tmp_path: Path) -> None:
@@ -197,6 +218,30 @@ def test_the_supervisor_removes_many_files_before_its_next_look(
     Scripted(database, tmp_path / "litestream.sock").look_for_ever(lambda: len(positions(folder)) <= 300)
 
     assert positions(folder) == [*range(102, 402)]
+
+
+def test_the_supervisor_keeps_20_recent_files_while_many_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = tmp_path / "postroom.db"
+    prepare_database(database)
+    folder = fill(local_state.level_0(database), written_at_s=time.time(), latest=100)
+
+    async def answer(*_: object) -> int:
+        return 100
+
+    came = [time.monotonic()]
+
+    def is_seen() -> bool:
+        """Forty more come each second; the first look can't know how fast they come."""
+        if time.monotonic() - came[-1] > 1.0 and len(came) < 8:
+            came.append(time.monotonic())
+            newest = positions(folder)[-1]
+            fill(folder, written_at_s=time.time(), first=newest + 1, latest=newest + 40)
+        return positions(folder)[0] > 100
+
+    monkeypatch.setattr("infra.litestream.supervisor.sync", answer)
+    Scripted(database, tmp_path / "litestream.sock").look_for_ever(is_seen)
+
+    assert positions(folder)[0] == 101  # later ones are not in the bucket yet
 
 
 def remove_all_but_the_newest(database: Path, socket: Path) -> int:
