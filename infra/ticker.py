@@ -192,11 +192,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 async def _until_stopped(ticks: Sequence[Tick], secret: str) -> None:
-    from shared.runtime.http_client import (  # imported late: the template reader uses this module without it
-        HttpClient,
-        NoAnswer,
-        RequestNotSent,
-    )
+    # Imported late: the template reader uses this module without them.
+    from shared.runtime.http_client import NoAnswer, RequestNotSent
+    from shared.runtime.httpcore_client import HttpClient
 
     client = HttpClient(answer_limit_s=ANSWER_TIMEOUT_S)
 

@@ -11,7 +11,7 @@ from shared.core.settings import Settings
 from shared.db.engine import past
 from shared.db.engine.group_commit import Writer
 from shared.db.engine.past import Past
-from shared.runtime.http_client import Client, HttpClient
+from shared.runtime.http_client import Client
 from shared.runtime.kick import Kicker
 from shared.runtime.past import NoClient
 
@@ -31,7 +31,13 @@ class FunctionService:
 
     def outgoing(self, client: Client | None) -> Client:
         """The *client* for requests to platforms, by default one of HTTP; one that sends nothing in the past."""
-        return NoClient(self.past) if self.past is not None else client or HttpClient()
+        if self.past is not None:
+            return NoClient(self.past)
+        if client is not None:
+            return client
+        from shared.runtime.httpcore_client import HttpClient  # late: ingest calls nobody, and starts without httpcore
+
+        return HttpClient()
 
     def begin(self) -> None:
         """Start what runs between requests; the lifespan calls this before the first request."""

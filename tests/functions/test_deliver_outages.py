@@ -11,7 +11,8 @@ from functions.deliver import Deliver
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import responses
-from shared.runtime.http_client import HttpClient, NoAnswer
+from shared.runtime.http_client import NoAnswer
+from shared.runtime.httpcore_client import HttpClient
 from tests.approval_requests import person
 from tests.functions.test_deliver import (
     Alive,

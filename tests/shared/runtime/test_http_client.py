@@ -11,7 +11,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from shared.runtime.http_client import ANSWER_BYTES, AnswerTooLong, HttpClient, NoAnswer, RequestNotSent
+from shared.runtime.http_client import ANSWER_BYTES, AnswerTooLong, NoAnswer, RequestNotSent
+from shared.runtime.httpcore_client import HttpClient
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 

@@ -22,7 +22,8 @@ from shared.channels.telegram.connecting import BotState, Connected
 from shared.core import accounts
 from shared.core.errors import ConfigInvalid, WrongState
 from shared.routing import commands
-from shared.runtime.http_client import Client, HttpClient
+from shared.runtime.http_client import Client
+from shared.runtime.httpcore_client import HttpClient
 
 app = group("Connect a Telegram bot with this Postroom. The bot's settings come from the environment.")
 
