@@ -57,7 +57,8 @@ class Ingest(FunctionService):
         super().__init__(settings)
         self.policy = AccessPolicy.of(settings)
         handle = partial(events.handle_all, policy=self.policy)
-        self.storing = RemoteWriter(writer_process, settings.db, handle, writer=self.writer)
+        wake = partial(self.kick, "dispatch", "deliver", "api")
+        self.storing = RemoteWriter(writer_process, settings.db, handle, writer=self.writer, on_end=wake)
         self._patience = Patience(_STORE_LIMIT_S)
         self._kicked: set[str] = set()  # in this turn of the event loop
         self._late: set[asyncio.Task[None]] = set()

@@ -85,12 +85,22 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
     Args:
         work: takes a connection inside a transaction, and the arguments of ``submit``. It may be done twice, also after
             its commit: a process that was killed can't say whether it had committed.
+        on_end: called when the process has ended before its time. It may have committed what nobody was told of.
     """
 
-    def __init__(self, process: WriterProcess, path: Path, work: Callable[..., T], *, writer: Writer) -> None:
+    def __init__(
+        self,
+        process: WriterProcess,
+        path: Path,
+        work: Callable[..., T],
+        *,
+        writer: Writer,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
         self._path = path
         self._work = work
         self._writer = writer
+        self._on_end = on_end
         self._child = process.take()
         self._transport: asyncio.WriteTransport | None = None
         self._connecting: asyncio.Task[Any] | None = None
@@ -187,6 +197,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
                 code=os.waitstatus_to_exitcode(status),
                 consequence="nothing is lost; until this function is started again, it stores in a thread, more slowly",
             )
+            self._on_end()
         self._new.clear()
         left = list(self._asked)
         self._asked.clear()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ import pytest
 
 from infra.runner.server import STOP_LIMIT_S
 from shared.db.engine.connection import open_connection, transaction
+from shared.runtime.kick import Listener
 from tests.forks import is_at
 from tests.infra.litestream.test_litestream import until
 from tests.liveness import is_alive
@@ -136,6 +138,19 @@ def test_the_writer_ends_by_itself_when_ingest_is_killed_and_the_next_one_stores
     assert [again.post(number) for number in (1, 2)] == [200, 200]
     assert len(stored(conn)) == 2
     assert column(conn, "PRAGMA integrity_check") == ["ok"]
+
+
+def test_what_a_killed_writer_had_committed_waits_for_no_tick(ingest, environment):
+    listeners = [Listener(Path(environment["POSTROOM_RUN_DIR"]), name) for name in ("dispatch", "deliver", "api")]
+    assert ingest.post(1) == 200
+    for listener in listeners:
+        listener.drain()
+
+    os.kill(ingest.writer, signal.SIGKILL)
+
+    until(lambda: all(select.select([each], [], [], 0)[0] for each in listeners), "somebody was not woken")
+    for listener in listeners:
+        listener.close()
 
 
 def test_a_killed_writer_costs_no_webhook_and_the_log_says_what_follows(ingest, conn, send):
