@@ -49,11 +49,12 @@ class Burst:
         """An id for each prefix, in order; one draw for many takes less than half the time of one draw for each."""
         made: list[str] = []
         while len(made) < len(prefixes):
-            if self._left <= 0:
-                self._beginning, self._left = generate(ALPHABET, _SHARED), _BURST
-            some = prefixes[len(made) : len(made) + self._left]
-            self._left -= len(some)
-            made += _finished(self._beginning, some)
+            beginning, left = self._beginning, self._left  # another thread may change them at any moment
+            if left <= 0:
+                beginning, left = generate(ALPHABET, _SHARED), _BURST
+            some = prefixes[len(made) : len(made) + left]
+            self._beginning, self._left = beginning, left - len(some)
+            made += _finished(beginning, some)
         return made
 
 
