@@ -7,12 +7,14 @@ import pkgutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from starlette.applications import Starlette
-from starlette.routing import request_response
+from starlette.requests import Request
+from starlette.routing import Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shared.core import logs
 from shared.core.errors import PostroomError, UnknownName
 from shared.db.engine.writer_process import WriterProcess
+from shared.runtime.framework import Handler
 
 Opened = contextlib.AbstractAsyncContextManager[Mapping[str, Any] | None]
 
@@ -25,8 +27,8 @@ def function_names(package: str = "functions") -> tuple[str, ...]:
     return tuple(sorted(found.name for found in pkgutil.iter_modules(path) if not found.name.startswith("_")))
 
 
-def load(name: str, package: str = "functions") -> Starlette:
-    """The function's app, with its ``lifespan`` attached.
+def load(name: str, package: str = "functions") -> Router:
+    """The function's app, with its ``lifespan`` attached. What its handler raises is the caller's to answer.
 
     Raises:
         UnknownName: there is no such function; lists all functions. No other module can be loaded by a name.
@@ -35,8 +37,15 @@ def load(name: str, package: str = "functions") -> Starlette:
     if name not in names:
         raise UnknownName("function", name, names)
     module = importlib.import_module(f"{package}.{name}")
-    app = Starlette(lifespan=Lifespan(module.lifespan))
-    app.router.default = request_response(getattr(module, name))  # a route would not match a path with a line break
+    # Without routes: one would not match a path with a line break.
+    return Router(lifespan=Lifespan(module.lifespan), default=_app_of(getattr(module, name)), redirect_slashes=False)
+
+
+def _app_of(handler: Handler) -> ASGIApp:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        response = await handler(Request(scope, receive, send))
+        await response(scope, receive, send)
+
     return app
 
 
@@ -55,12 +64,12 @@ def niceness_of(name: str, package: str = "functions") -> int:
 class Lifespan:
     """The function's own lifespan. Its refusal to start is one line in the log, and not uvicorn's traceback."""
 
-    def __init__(self, lifespan: Callable[[Starlette], Opened]) -> None:
+    def __init__(self, lifespan: Callable[[ASGIApp], Opened]) -> None:
         self._lifespan = lifespan
         self.has_refused = False
 
     @contextlib.asynccontextmanager
-    async def __call__(self, app: Starlette) -> AsyncIterator[Mapping[str, Any]]:
+    async def __call__(self, app: ASGIApp) -> AsyncIterator[Mapping[str, Any]]:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 state = await stack.enter_async_context(self._lifespan(app))

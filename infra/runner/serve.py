@@ -126,7 +126,7 @@ def _serve(
             raise _Stopped
         server.run(sockets=[sock])
     except SystemExit:
-        lifespan = app.router.lifespan_context
+        lifespan = app.lifespan_context
         if isinstance(lifespan, Lifespan) and lifespan.has_refused:
             return os.EX_CONFIG
         raise
