@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote
 from xml.sax.saxutils import escape
 
+from emulator.storage.plain_requests import is_plain_read
+
 MOST_KEYS = 1000
 _OPTIONS = frozenset({"list-type", "prefix", "start-after", "continuation-token", "max-keys", "encoding-type"})
 _OURS = "after-"  # so begins each of our tokens; moto's are hexadecimal
@@ -40,6 +42,7 @@ def plain_list(environ: Mapping[str, Any]) -> PlainList | None:
     most = options.get("max-keys", str(MOST_KEYS))
     is_plain = (
         environ["REQUEST_METHOD"] == "GET"
+        and is_plain_read(environ)
         and len(options) == len(pairs)
         and options.keys() <= _OPTIONS
         and options.get("list-type") == "2"

@@ -1,8 +1,8 @@
 """werkzeug's threaded server, with limits: the number of connections, and how long a client may be silent.
 
-Each connection is a thread. It has one request, or any number of plain PUTs one after the other: Litestream sends many,
-and a connection and a thread for each cost more CPU than the PUT. ``http.server`` limits a head: 64 KB a line, and 100
-headers. The head of a plain PUT has 8 KB at most, the buffer of its connection.
+Each connection is a thread. It has one request, or any number of plain ones (``plain_requests``) one after the other:
+Litestream sends many, and a connection and a thread for each cost more CPU than the request. ``http.server`` limits a
+head: 64 KB a line, and 100 headers. The head of a plain request has 8 KB at most, the buffer of its connection.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from typing import Any
 
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
-from emulator.storage.plain_put import Answer, read_head
+from emulator.storage.plain_requests import Answer, read_head
 from infra.open_files import connection_limit
 
 SILENT_S = 60.0  # for one read of a head or a body
@@ -36,7 +36,7 @@ class LimitedRequestHandler(WSGIRequestHandler):
         super().run_wsgi()
 
     def handle_one_request(self) -> None:
-        """Answer a plain PUT and keep the connection; leave every other request to ``http.server`` and werkzeug."""
+        """Answer a plain request and keep the connection; leave every other request to ``http.server`` and werkzeug."""
         answer = self._plain_answer()
         if answer is None:
             super().handle_one_request()
@@ -58,7 +58,11 @@ class LimitedRequestHandler(WSGIRequestHandler):
             return None
         environ, length = found
         self.server.request_has_come(self.connection)
-        return self.server.answer_plainly(environ | {"wsgi.input": _Body(self.rfile, length)})
+        body = _Body(self.rfile, length)
+        answer = self.server.answer_plainly(environ | {"wsgi.input": body})
+        if answer is not None:
+            body.skip_head()
+        return answer
 
 
 class _Body:
@@ -70,8 +74,13 @@ class _Body:
 
     def read(self, length: int) -> bytes:
         """Called once, for all of the body."""
-        self._stream.read(self._head_length)
+        self.skip_head()
         return self._stream.read(length)
+
+    def skip_head(self) -> None:
+        """Read the head, unless it is read already."""
+        self._stream.read(self._head_length)
+        self._head_length = 0
 
 
 class LimitedServer(ThreadedWSGIServer):
@@ -81,7 +90,7 @@ class LimitedServer(ThreadedWSGIServer):
 
     Args:
         limit: how many connections there may be; None: half of the file descriptors.
-        answer_plainly: answers a plain PUT by its environ, or returns None for the application to answer it.
+        answer_plainly: answers a plain request by its environ, or returns None for the application to answer it.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ from urllib.parse import parse_qs, quote
 
 from emulator.storage.placeholder_modules import placeholders
 from emulator.storage.plain_list import page, plain_list
-from emulator.storage.plain_put import Answer, PlainPut, plain_put
+from emulator.storage.plain_requests import MOST_BYTES, Answer, PlainPut, is_plain_get, plain_put
 from shared.core import http_head
 
 _MAX_NAME = 200  # file systems take 255 bytes; a temporary suffix must fit too
@@ -158,28 +158,42 @@ class WriteThrough:
         key.last_modified = datetime.datetime.fromtimestamp(item.modified_at, datetime.UTC).replace(tzinfo=None)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        answer = _refusal(environ) or self._list_plainly(environ)
+        answer = _refusal(environ) or self.answer_plainly(environ)
         if answer is None and environ["REQUEST_METHOD"] in ("GET", "HEAD", "OPTIONS"):
             return self._application(environ, start_response)
-        status, headers, body = answer or self.answer_plainly(environ) or self._change(environ)
+        status, headers, body = answer or self._change(environ)
         start_response(status, headers)
         return body
 
     def answer_plainly(self, environ: dict[str, Any]) -> Answer | None:
-        """The answer to a plain PUT; None where moto has to see the request, and then nothing is read of the body.
+        """The answer to a plain PUT, GET or listing; None where moto has to see the request, and then nothing is read.
 
         *environ* may lack what only moto needs.
         """
         bucket, key = _names(environ)
-        if not key or not self._is_plain(bucket) or _refusal(environ) is not None:
+        if not self._is_plain(bucket) or _refusal(environ) is not None:
             return None
-        plain = plain_put(environ)
+        if environ["REQUEST_METHOD"] == "GET":
+            return self._get(bucket, key, environ) if key else self._list(bucket, environ)
+        plain = plain_put(environ) if key else None
         return None if plain is None else self._on_disk(bucket, key, self._put(bucket, key, plain))
 
-    def _list_plainly(self, environ: dict[str, Any]) -> Answer | None:
-        """The answer to a plain listing; None where moto has to see the request."""
-        bucket, key = _names(environ)
-        if key or not self._is_plain(bucket) or (asked := plain_list(environ)) is None:
+    def _get(self, bucket: str, key: str, environ: dict[str, Any]) -> Answer | None:
+        found = self._backend.buckets[bucket].keys.get(key)
+        if (
+            found is None
+            or not is_plain_get(environ)
+            or found.size > MOST_BYTES
+            or found.checksum_algorithm is not None
+            or found.storage_class != "STANDARD"
+        ):
+            return None
+        headers = {**found.response_dict, **found.metadata, "Accept-Ranges": "bytes"}
+        return "200 OK", list(headers.items()), [found.value]
+
+    def _list(self, bucket: str, environ: dict[str, Any]) -> Answer | None:
+        asked = plain_list(environ)
+        if asked is None:
             return None
         body = page(asked, bucket, self._backend.buckets[bucket].keys)
         return "200 OK", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))], [body]

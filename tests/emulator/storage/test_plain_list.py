@@ -15,8 +15,9 @@ KEYS = ["db/0000/1-1.ltx", "db/0000/2-2.ltx", "db/0000/3-3.ltx", "db/0001/1-3.lt
 AS_MOTO = {"fetch-owner": ""}  # an option that only moto knows, and that changes nothing where it is empty
 
 
-def of(query: str, method: str = "GET") -> PlainList | None:
-    return plain_list({"REQUEST_METHOD": method, "QUERY_STRING": query})
+def of(query: str, **changed: str) -> PlainList | None:
+    signed = {"HTTP_AUTHORIZATION": SIGNED["Authorization"]}
+    return plain_list({"REQUEST_METHOD": "GET", "QUERY_STRING": query, **signed, **changed})
 
 
 def test_the_listings_of_litestream_are_plain() -> None:
@@ -52,8 +53,19 @@ def test_moto_sees_every_other_listing(query: str) -> None:
     assert of(query) is None
 
 
-def test_moto_sees_every_other_method() -> None:
-    assert of("list-type=2", "POST") is None
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"REQUEST_METHOD": "POST"},
+        {"HTTP_AUTHORIZATION": ""},
+        {"CONTENT_LENGTH": "4"},
+        {"HTTP_X_AMZ_OPTIONAL_OBJECT_ATTRIBUTES": "RestoreStatus"},
+    ],
+    ids=str,
+)
+def test_moto_sees_every_other_request(changed: dict[str, str]) -> None:
+    assert of("list-type=2") is not None
+    assert of("list-type=2", **changed) is None
 
 
 @pytest.fixture(scope="module")

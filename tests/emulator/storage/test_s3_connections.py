@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from emulator.storage.plain_put import Answer
+from emulator.storage.plain_requests import Answer
 from emulator.storage.s3_connections import LimitedRequestHandler, LimitedServer
 
 GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -64,6 +64,8 @@ def hello(_: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[byt
 
 def plainly(environ: dict[str, Any]) -> Answer | None:
     """The answer to a PUT is its body and the name of the thread; all else is for the application."""
+    if environ["REQUEST_METHOD"] != "PUT":
+        return None
     body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])) + threading.current_thread().name.encode()
     return "200 OK", [("Content-Length", str(len(body)))], [body]
 

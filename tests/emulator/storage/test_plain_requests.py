@@ -1,4 +1,4 @@
-"""A PUT that goes past moto's dispatcher stores what moto would; every other request goes through it."""
+"""A PUT or GET that goes past moto's dispatcher does what moto would; every other request goes through it."""
 
 import http.client
 import io
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from werkzeug.serving import WSGIRequestHandler
 
-from emulator.storage.plain_put import MOST_BYTES, PlainPut, plain_put, read_head
+from emulator.storage.plain_requests import MOST_BYTES, PlainPut, is_plain_get, plain_put, read_head
 from emulator.storage.s3_connections import SILENT_S
 from tests.emulator.harness import fetch
 from tests.emulator.storage.test_s3_server import SIGNED, s3_server
@@ -66,6 +66,41 @@ def test_what_asks_for_more_goes_through_moto(changed: dict[str, str]) -> None:
     assert of(**changed) is None
 
 
+_READ = {
+    **{name: _LITESTREAM[name] for name in ("HTTP_AUTHORIZATION", "HTTP_X_AMZ_CONTENT_SHA256", "HTTP_X_AMZ_DATE")},
+    "REQUEST_METHOD": "GET",
+    "QUERY_STRING": "x-id=GetObject",
+    "HTTP_X_AMZ_CHECKSUM_MODE": "ENABLED",
+}
+
+
+def test_the_download_of_litestream_is_plain() -> None:
+    assert is_plain_get(_READ)
+    assert is_plain_get({**_READ, "QUERY_STRING": "", "CONTENT_LENGTH": "0"})
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"REQUEST_METHOD": "HEAD"},
+        {"QUERY_STRING": "versionId=1"},
+        {"QUERY_STRING": "response-content-type=text/html"},
+        {"HTTP_AUTHORIZATION": ""},
+        {"HTTP_RANGE": "bytes=0-1"},
+        {"HTTP_IF_MATCH": '"x"'},
+        {"HTTP_IF_NONE_MATCH": '"x"'},
+        {"HTTP_IF_MODIFIED_SINCE": "Sat, 21 Nov 2026 07:13:54 GMT"},
+        {"HTTP_IF_UNMODIFIED_SINCE": "Sat, 21 Nov 2026 07:13:54 GMT"},
+        {"HTTP_ORIGIN": "http://127.0.0.1"},
+        {"HTTP_X_AMZ_REQUEST_PAYER": "requester"},
+        {"CONTENT_LENGTH": "4"},
+    ],
+    ids=str,
+)
+def test_a_download_that_asks_for_more_goes_through_moto(changed: dict[str, str]) -> None:
+    assert not is_plain_get({**_READ, **changed})
+
+
 _HEAD = (
     b"PUT /bucket/db/0000/1-1.ltx?x-id=PutObject HTTP/1.1\r\nHost: 127.0.0.1:9100\r\nContent-Length: 4\r\n"
     b"Content-Type: application/octet-stream\r\nX-Amz-Date: 20261121T071354Z\r\n"
@@ -77,6 +112,7 @@ _HEAD = (
     [
         _HEAD,
         _HEAD.replace(b"?x-id=PutObject", b""),
+        _HEAD.replace(b"PUT", b"GET"),
         _HEAD.replace(b"1-1.ltx", b"a%20b%2Fc%FF%C3%BC"),
         _HEAD.replace(b"?x-id=PutObject", b"?a=%20&b=?/"),
         _HEAD + b"X-Amz-Meta-A:b; c=d:e\r\n",
@@ -108,7 +144,8 @@ def _werkzeug(received: bytes) -> dict[str, Any]:
     [
         b"",
         _HEAD[:-2],
-        _HEAD.replace(b"PUT", b"GET"),
+        _HEAD.replace(b"PUT", b"HEAD"),
+        _HEAD.replace(b"PUT", b"POST"),
         _HEAD.replace(b"HTTP/1.1", b"HTTP/1.0"),
         _HEAD.replace(b"PUT /", b"PUT //"),
         _HEAD.replace(b"PUT /", b"PUT http://127.0.0.1/"),
@@ -148,6 +185,44 @@ def test_a_plain_put_stores_what_moto_would(tmp_path: Path) -> None:
     assert before[0]["x-amz-meta-litestream-timestamp"] == "2026-11-21T13:00:00Z"
     assert before[0] == before[1]
     assert after[0] == after[1]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("size", [0, 4, MOST_BYTES, MOST_BYTES + 1])
+def test_a_plain_get_answers_what_moto_would(tmp_path: Path, size: int) -> None:
+    stamped = SIGNED | {"Content-Type": "text/plain", "x-amz-meta-litestream-timestamp": "2026-11-21T13:00:00Z"}
+    with s3_server(tmp_path) as port:
+        etag = _ask(port, "PUT", "/key", b"x" * size, stamped)["etag"]
+        _ask(port, "PUT", "/unstamped", b"x" * size, SIGNED)
+        for path in ("/key", "/unstamped"):
+            plain, through_moto = (_ask(port, "GET", path, None, SIGNED | more) for more in ({}, {"If-Match": etag}))
+            for of_every_answer in ("connection", "access-control-allow-origin"):  # and no page may ask
+                assert (of_every_answer in plain) == (size > MOST_BYTES)
+                del through_moto[of_every_answer]
+                plain.pop(of_every_answer, None)
+            assert plain == through_moto
+        assert plain["content-length"] == str(size)
+
+
+@pytest.mark.e2e
+def test_reads_share_a_connection_with_writes(tmp_path: Path) -> None:
+    with s3_server(tmp_path) as port, closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as client:
+        client.connect()
+        connection = client.sock
+
+        def ask(method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+            client.request(method, f"/postroom-replica{path}", body=body, headers=SIGNED)
+            answer = client.getresponse()
+            return answer.status, answer.read()
+
+        assert ask("PUT", "/a", b"one") == (200, b"")
+        assert ask("GET", "/a") == (200, b"one")
+        assert re.findall(rb"<Key>(.*?)</Key>", ask("GET", "?list-type=2")[1]) == [b"a"]
+        assert ask("PUT", "/a", b"two") == (200, b"")
+        assert ask("GET", "/a?x-id=GetObject") == (200, b"two")
+        assert client.sock is connection
+        assert ask("GET", "/b")[0] == 404
+        assert ask("GET", "/a") == (200, b"two")
 
 
 @pytest.mark.e2e
