@@ -1,14 +1,19 @@
-"""Requests that no client sends get the function's own answer: JSON, without a traceback in the log."""
+"""Every refusal and every failure of a function is JSON, also for requests that no client sends."""
 
 import asyncio
 import json
 
 import pytest
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
 from structlog.testing import capture_logs
 
 from functions import api, ingest
 from infra.runner.loader import load
 from infra.runner.request_guard import RequestGuard
+from shared.runtime.app import AppResponse, function_app
 from tests.serving import environment  # noqa: F401 - the database and the settings of the functions
 
 MALFORMED = {
@@ -70,3 +75,69 @@ def test_a_client_that_leaves_within_its_body_is_no_failure():
     assert status == 499
     assert "disconnected" in body["error"]
     assert "request.failed" not in logged
+
+
+async def refuses(_):
+    raise HTTPException(409, "not now", {"Retry-After": "7"})
+
+
+async def breaks(_):
+    raise RuntimeError("a fault of ours")
+
+
+async def breaks_off(_):
+    async def pieces():
+        yield b"the begin"
+        raise RuntimeError("a fault of ours")
+
+    return StreamingResponse(pieces())
+
+
+def ask(path, *, within=lambda app: app):
+    """What a function's app sends for a request, and the error that it lets through."""
+    routes = [Route(f"/{route.__name__}", route) for route in (refuses, breaks, breaks_off)]
+    app = within(function_app("sample", routes))
+    scope = {"type": "http", "method": "GET", "path": path, "headers": [], "query_string": b""}
+    sent = []
+
+    async def receive():
+        await asyncio.Event().wait()
+
+    async def send(message):
+        sent.append(message)
+
+    async def go():
+        try:
+            await app(scope, receive, send)
+        except RuntimeError as error:
+            return str(error)
+
+    error = asyncio.run(go())
+    return sent[0]["status"], b"".join(message.get("body", b"") for message in sent), error
+
+
+def under_the_framework(app):
+    """Its Starlette has handlers of its own, which answer in plain text."""
+
+    async def handler(_):
+        return AppResponse(app)
+
+    return Starlette(routes=[Route("/{path:path}", handler)])
+
+
+@pytest.mark.parametrize("within", [lambda app: app, under_the_framework], ids=["alone", "functions-framework"])
+@pytest.mark.parametrize(
+    ("path", "status", "error"), [("/refuses", 409, "not now"), ("/nothing", 404, "Not Found")], ids=["route", "router"]
+)
+def test_a_refusal_is_json_wherever_the_function_is_served(within, path, status, error):
+    assert ask(path, within=within) == (status, json.dumps({"error": error}, separators=(",", ":")).encode(), None)
+
+
+def test_an_error_of_ours_is_a_500_and_goes_on_to_the_server():
+    status, body, error = ask("/breaks")
+    assert (status, error) == (500, "a fault of ours")
+    assert json.loads(body) == {"error": "sample failed on this request; its log says why"}
+
+
+def test_an_error_after_the_beginning_of_an_answer_adds_nothing_to_it():
+    assert ask("/breaks_off") == (200, b"the begin", "a fault of ours")
