@@ -19,6 +19,7 @@ import re
 import signal
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ from shared.core import http_head
 
 _MAX_NAME = 200  # file systems take 255 bytes; a temporary suffix must fit too
 _SUFFIX = ".object"
+_PLAIN_TEXT = re.compile(r"[ -~]*")  # what a header may hold
 _BUCKET = re.compile(r"[a-z0-9]([a-z0-9-]|\.(?!\.))*")  # stricter than moto: each is a folder
 _NOT_FOR_S3 = (  # imports of moto that an S3 server never calls: 20 MB of 75
     *("boto3", "unittest", "unittest.mock"),  # mocks for programs
@@ -141,6 +143,9 @@ class WriteThrough:
         self._lock = threading.Lock()
         self._conditional = threading.Lock()
         self._kept: set[tuple[str, str]] = set()  # bucket and key of each object on disk
+        # Those of moto's objects whose ETag was known before anybody could read them. moto computes an ETag at its
+        # first use, from the buffer that a reader moves at the same time.
+        self._plain: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def load(self) -> int:
         """Load the objects on disk into moto; returns their number."""
@@ -156,6 +161,8 @@ class WriteThrough:
         key = self._backend.put_object(bucket, item.key, item.body, etag=item.etag, disable_notification=True)
         key.set_metadata(item.metadata, replace=True)
         key.last_modified = datetime.datetime.fromtimestamp(item.modified_at, datetime.UTC).replace(tzinfo=None)
+        if all(_PLAIN_TEXT.fullmatch(text) for pair in item.metadata.items() for text in pair):
+            self._plain.add(key)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         answer = _refusal(environ) or self.answer_plainly(environ)
@@ -179,17 +186,16 @@ class WriteThrough:
         return None if plain is None else self._on_disk(bucket, key, self._put(bucket, key, plain))
 
     def _get(self, bucket: str, key: str, environ: dict[str, Any]) -> Answer | None:
-        found = self._backend.buckets[bucket].keys.get(key)
-        if (
-            found is None
-            or not is_plain_get(environ)
-            or found.size > MOST_BYTES
-            or found.checksum_algorithm is not None
-            or found.storage_class != "STANDARD"
-        ):
+        owner = self._backend.buckets.get(bucket)
+        found = None if owner is None else owner.keys.get(key)
+        if found is None or found not in self._plain or found.size > MOST_BYTES or not is_plain_get(environ):
+            return None
+        try:
+            body = found.value
+        except ValueError:  # another request has just replaced or deleted it
             return None
         headers = {**found.response_dict, **found.metadata, "Accept-Ranges": "bytes"}
-        return "200 OK", list(headers.items()), [found.value]
+        return "200 OK", list(headers.items()), [body]
 
     def _list(self, bucket: str, environ: dict[str, Any]) -> Answer | None:
         asked = plain_list(environ)
@@ -234,16 +240,22 @@ class WriteThrough:
         """Whether the bucket is one of moto's without versions, locks, encryption or listeners."""
         found = self._backend.buckets.get(bucket)
         return found is not None and not (
-            found.versioning_status or found.object_lock_enabled or found.encryption or found.notification_configuration
+            found.versioning_status
+            or found.object_lock_enabled
+            or found.encryption
+            or found.notification_configuration
+            or found.policy
         )
 
     def _put(self, bucket: str, key: str, plain: PlainPut) -> Answer:
         """Put the object into moto's memory, as moto does at the end of its own way."""
         if not plain.is_whole:
             return _error("400 Bad Request", "IncompleteBody", "the body is shorter than its Content-Length")
-        stored = self._backend.put_object(bucket, key, plain.body, disable_notification=True)
+        etag = hashlib.md5(plain.body, usedforsecurity=False).hexdigest()
+        stored = self._backend.put_object(bucket, key, plain.body, etag=etag, disable_notification=True)
         stored.set_metadata(plain.metadata)
         stored.set_acl(self._backend.buckets[bucket].acl)
+        self._plain.add(stored)
         return "200 OK", [("ETag", stored.etag), ("Content-Length", "0")], []
 
     def finish(self) -> None:

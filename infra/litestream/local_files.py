@@ -31,19 +31,27 @@ _RECENT_WHILE_BUSY = 20
 
 
 class FilePace:
-    """How fast files come, by one look a second. ``recent`` of them may stay that are younger than a minute."""
+    """How fast files come, by a look each second. ``recent`` of them may stay that are younger than a minute."""
 
     def __init__(self) -> None:
         self.recent = _RECENT_FILES
         self._count: int | None = None
+        self._counted_s = 0.0
 
-    def look(self, database: Path) -> bool:
-        """Whether files should go now, because each sync is slower for them."""
+    def look(self, database: Path, now_s: float) -> bool:
+        """Whether files should go now, because each sync is slower for them.
+
+        Args:
+            now_s: on any clock; a look may come late.
+        """
         count = _count(database)
-        came = 0 if self._count is None else count - self._count
-        self._count = count
-        self.recent = _RECENT_WHILE_BUSY if came > _BUSY_FILES else _RECENT_FILES
-        return came > _BUSY_FILES or count > _MANY_FILES
+        if count is None:
+            return False
+        passed_s = max(1.0, now_s - self._counted_s)
+        is_busy = self._count is not None and count - self._count > _BUSY_FILES * passed_s
+        self._count, self._counted_s = count, now_s
+        self.recent = _RECENT_WHILE_BUSY if is_busy else _RECENT_FILES
+        return is_busy or count > _MANY_FILES
 
     def removed(self, number: int) -> None:
         """So many files are gone since the last look."""
@@ -51,10 +59,11 @@ class FilePace:
             self._count -= number
 
 
-def _count(database: Path) -> int:
+def _count(database: Path) -> int | None:
+    """None where the folder can't be listed, or is not there yet."""
     with contextlib.suppress(OSError), os.scandir(local_state.level_0(database)) as entries:
         return sum(1 for _ in entries)
-    return 0
+    return None
 
 
 def remove_sent(

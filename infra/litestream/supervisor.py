@@ -353,7 +353,7 @@ class LitestreamSupervisor:
         until_s = time.monotonic() + self._pace.every_s
         while (left_s := until_s - time.monotonic()) > 0:
             await asyncio.sleep(min(left_s, _FILES_EVERY_S))
-            if await asyncio.to_thread(self._file_pace.look, self._database):
+            if await asyncio.to_thread(self._file_pace.look, self._database, time.monotonic()):
                 return
 
     async def _renew_for_ever(self) -> None:
@@ -402,11 +402,14 @@ class LitestreamSupervisor:
                 task.cancel()
 
     def _facts(self) -> HistoryFacts:
+        if is_missing(self._database) or not self._reads.acquire(timeout=_READ_LIMIT_S):
+            return HistoryFacts(None, 0)
         try:
-            with self._reads:
-                return HistoryFacts(None, 0) if is_missing(self._database) else self._read(self._database)
+            return self._read(self._database)
         except PostroomError:
             return HistoryFacts(None, 0)
+        finally:
+            self._reads.release()
 
     def _mark_good_end(self) -> None:
         """Mark the local state as trusted, if the log is gone; a read that a cancelled task began would keep it."""

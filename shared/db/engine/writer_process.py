@@ -197,11 +197,12 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
                 code=os.waitstatus_to_exitcode(status),
                 consequence="nothing is lost; until this function is started again, it stores in a thread, more slowly",
             )
-            self._on_end()
         self._new.clear()
         left = list(self._asked)
         self._asked.clear()
         self._hand_over(left)
+        if self._closed is None:
+            self._on_end()
 
     # -- without the process -------------------------------------------------------------------------------------------
 

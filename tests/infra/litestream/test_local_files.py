@@ -87,30 +87,52 @@ def test_of_many_recent_files_the_older_are_not_needed_either(tmp_path: Path) ->
 @pytest.mark.parametrize(("latest", "many"), [(400, False), (401, True)])
 def test_more_than_400_files_are_many_however_slowly_they_come(tmp_path: Path, latest: int, many: bool) -> None:
     database = tmp_path / "postroom.db"
-    assert not FilePace().look(database)  # there is no folder yet
+    assert not FilePace().look(database, NOW_S)  # there is no folder yet
     folder = fill(local_state.level_0(database), latest=390)
     pace = FilePace()
-    assert not pace.look(database)
+    assert not pace.look(database, NOW_S)
     fill(folder, first=391, latest=latest)
-    assert (pace.look(database), pace.recent) == (many, 300)
+    assert (pace.look(database, NOW_S + 1), pace.recent) == (many, 300)
 
 
 def test_where_more_than_30_files_come_in_a_second_20_recent_ones_stay(tmp_path: Path) -> None:
     database = tmp_path / "postroom.db"
     folder = fill(local_state.level_0(database), written_at_s=NOW_S, latest=100)
     pace = FilePace()
-    assert (pace.look(database), pace.recent) == (False, 300)  # how fast those came is not known
+    assert (pace.look(database, 1.0), pace.recent) == (False, 300)  # how fast those came is not known
 
     fill(folder, written_at_s=NOW_S, first=101, latest=130)
-    assert (pace.look(database), pace.recent) == (False, 300)
-    for first in (131, 162):  # as fast the second time, whatever has gone meanwhile
+    assert (pace.look(database, 2.0), pace.recent) == (False, 300)
+    for first, now_s in ((131, 3.0), (162, 4.0)):  # as fast the second time, whatever has gone meanwhile
         fill(folder, written_at_s=NOW_S, first=first, latest=first + 30)
-        assert (pace.look(database), pace.recent) == (True, 20)
+        assert (pace.look(database, now_s), pace.recent) == (True, 20)
         pace.removed(remove_sent(database, first + 30, NOW_S, always, recent=pace.recent))
         assert positions(folder) == [*range(first + 11, first + 31)]
 
     fill(folder, written_at_s=NOW_S, first=193, latest=222)
-    assert (pace.look(database), pace.recent) == (False, 300)
+    assert (pace.look(database, 5.0), pace.recent) == (False, 300)
+
+
+@pytest.mark.parametrize(("came", "is_busy"), [(150, False), (151, True)])
+def test_a_look_that_comes_late_counts_by_the_second(tmp_path: Path, came: int, is_busy: bool) -> None:
+    """As where a sync takes long: else each look would find many files, and be followed by the next at once."""
+    database = tmp_path / "postroom.db"
+    folder = fill(local_state.level_0(database), latest=100)
+    pace = FilePace()
+    pace.look(database, 1.0)
+    fill(folder, first=101, latest=100 + came)
+    assert pace.look(database, 6.0) is is_busy
+
+
+def test_files_that_could_not_be_counted_for_a_moment_are_not_new(tmp_path: Path) -> None:
+    database = tmp_path / "postroom.db"
+    folder = fill(local_state.level_0(database), latest=100)
+    pace = FilePace()
+    pace.look(database, 1.0)
+    folder.rename(tmp_path / "away")
+    assert not pace.look(database, 2.0)
+    (tmp_path / "away").rename(folder)
+    assert not pace.look(database, 3.0)
 
 
 def test_nothing_but_files_of_litestream_is_touched(tmp_path: Path) -> None:
