@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from croniter import CroniterError, croniter
-
 from shared.core.errors import ConfigInvalid
 
 _FIELDS = 5  # croniter also knows seconds, which are finer than our ticks, and years, after which a schedule would end
@@ -44,6 +42,8 @@ def next_occurrence(expression: str, timezone: str, *, after_ms: int) -> int:
         raise ConfigInvalid(
             f"cron expression {expression!r} can't be used: R stands for a random instant; write a number instead"
         )
+    from croniter import CroniterError, croniter  # late: ingest starts a tenth sooner without it
+
     try:
         start = datetime.fromtimestamp(after_ms / 1000, zone)
         if expression == "@hourly" or (len(fields) == _FIELDS and fields[1].startswith("*")):
@@ -55,6 +55,8 @@ def next_occurrence(expression: str, timezone: str, *, after_ms: int) -> int:
 
 def _on_the_wall(expression: str, start: datetime, after_ms: int) -> Iterator[int]:
     """The candidates for the next instant: the first one, and those that it overtakes because the clock skips time."""
+    from croniter import croniter
+
     wall = croniter(expression, start.replace(tzinfo=None) - _LONGEST_GAP)
     first: datetime | None = None
     while True:

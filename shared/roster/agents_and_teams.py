@@ -14,7 +14,6 @@ from typing import Annotated, Any, TypeVar
 import apsw
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from shared.agents import registry as providers
 from shared.core import cron
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
 from shared.core.validation import reason, where
@@ -259,6 +258,8 @@ def _check_config(what: str, change: Mapping[str, Any]) -> None:
 
 
 def _check_provider(what: str, agent: Agent) -> None:
+    from shared.agents import registry as providers  # late: most functions change no agent
+
     if agent.provider not in (*providers.NAMES, *providers.OTHER_NAMES, providers.AUTO):
         known = ", ".join(sorted((*providers.NAMES, providers.AUTO)))
         raise ConfigInvalid(f"{what}: unknown provider {agent.provider!r}; known: {known}")
