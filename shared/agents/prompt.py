@@ -7,17 +7,19 @@ we wrapped around the bodies, and nobody is to see that: ``unwrapped`` takes it 
 import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from xml.sax.saxutils import escape, quoteattr, unescape
 from zoneinfo import ZoneInfo
 
-from shared.agents.base import NamedFile, TurnMessage
 from shared.core import ids
+
+if TYPE_CHECKING:  # functions without agents import this module too
+    from shared.agents.base import NamedFile, TurnMessage
 
 _ELEMENTS = {"task": "task", "webhook": "webhook", "system": "system_response"}
 
 
-def build(messages: Iterable[TurnMessage], *, timezone: str) -> str:
+def build(messages: "Iterable[TurnMessage]", *, timezone: str) -> str:
     """The prompt: a ``<context>`` line, then one element for each message, in order of time.
 
     Ids, senders and times are attributes, and what a message does to an earlier one: ``edits``, ``deletes``,
@@ -29,12 +31,12 @@ def build(messages: Iterable[TurnMessage], *, timezone: str) -> str:
     return "\n".join(lines)
 
 
-def of_running_turn(message: TurnMessage, *, timezone: str) -> str:
+def of_running_turn(message: "TurnMessage", *, timezone: str) -> str:
     """What a turn that runs is told: the element of *message*, as in a prompt."""
     return _element(message, ZoneInfo(timezone))
 
 
-def _element(message: TurnMessage, zone: ZoneInfo) -> str:
+def _element(message: "TurnMessage", zone: ZoneInfo) -> str:
     name = _ELEMENTS.get(message.kind, "message")
     facts = {
         "id": message.message_id,
@@ -49,7 +51,7 @@ def _element(message: TurnMessage, zone: ZoneInfo) -> str:
     return f"<{name}{attributes}>{escape(message.text)}{files}</{name}>"
 
 
-def _attachment(file: NamedFile) -> str:
+def _attachment(file: "NamedFile") -> str:
     """One line, whose values are all escaped: no text can forge a file."""
     facts = {
         "kind": file.kind,
@@ -103,6 +105,8 @@ def with_history(prompt_text: str, earlier: Sequence[EarlierMessage], *, timezon
 
 
 def _earlier(said: EarlierMessage, zone: ZoneInfo) -> str:
+    from shared.agents.base import TurnMessage
+
     message = TurnMessage(said.message_id, "chat", said.sender or _YOU, said.text, said.at_ms, None, is_context=True)
     return _element(message, zone)
 
