@@ -5,6 +5,7 @@ photo. Nothing is opened or unpacked.
 """
 
 import mimetypes
+from functools import cache
 
 FIRST_BYTES = 32  # what ``of_content`` needs
 UNKNOWN = "application/octet-stream"
@@ -45,12 +46,15 @@ def of(first: bytes, said: str | None) -> str:
 
 def of_name(name: str) -> str | None:
     """The type that the ending of *name* stands for, the same on every machine; None: nobody knows. Pure."""
-    return _TYPES.guess_type(f"file.{name.rpartition('.')[2]}", strict=True)[0] if "." in name else None
+    return _types().guess_type(f"file.{name.rpartition('.')[2]}", strict=True)[0] if "." in name else None
 
 
 def ending(media_type: str) -> str:
     """The ending for a file without a name, such as ``.jpg``; empty where the content didn't tell its type. Pure."""
-    return (_TYPES.guess_extension(media_type, strict=True) or "") if media_type in BY_CONTENT else ""
+    return (_types().guess_extension(media_type, strict=True) or "") if media_type in BY_CONTENT else ""
 
 
-_TYPES = mimetypes.MimeTypes()  # Python's own list, not the host's
+@cache
+def _types() -> mimetypes.MimeTypes:
+    """Python's own list, not the host's; made for the first file, because Python reads the host's all the same."""
+    return mimetypes.MimeTypes()

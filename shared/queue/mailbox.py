@@ -21,7 +21,6 @@ from typing import Literal, NamedTuple, cast
 
 import apsw
 
-from shared.agents import prompt
 from shared.core import content, hops
 from shared.core.content import AskedFor, MessageContent
 from shared.core.errors import NotFound, WrongState
@@ -79,6 +78,8 @@ def send(
     """
     from_agent = None if sender == OPERATOR else _known(conn, sender)
     if from_agent is not None:
+        from shared.agents import prompt  # late: ingest imports this module, and repeats no agent
+
         body = prompt.unwrapped(body)
     _known(conn, recipient)
     if recipient == from_agent:
@@ -146,6 +147,8 @@ def reply(
     if found is None:
         raise NotFound(f"there is no message {original}")
     asked = found.message
+    from shared.agents import prompt  # late: ingest imports this module, and repeats no agent
+
     body = prompt.unwrapped(body)
     if asked.from_agent is not None:
         _known(conn, asked.from_agent)

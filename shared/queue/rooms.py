@@ -6,7 +6,6 @@ A post starts a turn of every other member; pending posts share a turn. An agent
 
 import apsw
 
-from shared.agents import prompt
 from shared.core import content, hops
 from shared.core.content import MessageContent
 from shared.core.errors import WrongState
@@ -45,6 +44,8 @@ def post(
         raise WrongState(f"agent {from_agent!r} is not in the team {team.id!r}, so it can't post there: add it first")
     others = [agent for agent in team.agents if agent != from_agent]
     carried = chains.extend(conn, because, from_agent, others, room=team.id, limits=limits, now_ms=now_ms)
+    from shared.agents import prompt  # late: ingest imports this module, and repeats no agent
+
     text = prompt.unwrapped(text)
     return _say(conn, team, text, from_agent=from_agent, is_question=True, carried=carried, now_ms=now_ms)
 
