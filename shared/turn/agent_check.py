@@ -2,18 +2,21 @@
 
 import asyncio
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from shared.agents import registry
 from shared.core.errors import ConfigInvalid
 from shared.db.roster.agent_pauses import PauseCode
 from shared.db.roster.agents import Agent
-from shared.gateway import login_check, readiness
-from shared.gateway.login_check import LoginState
+from shared.gateway import readiness
 from shared.gateway.readiness import UsesModels
 from shared.gateway.upstreams import GatewaySettings, upstreams
 from shared.turn import auto_provider
 
-_MEANS: Mapping[LoginState, str] = {
+if TYPE_CHECKING:
+    from shared.gateway.login_check import LoginState
+
+_MEANS: "Mapping[LoginState, str]" = {
     "refused": "the host of its models still refuses our key or login",
     "unreachable": "the host of its models can't be reached",
 }
@@ -51,4 +54,6 @@ async def _no_login(agent: Agent, models: GatewaySettings, now_ms: int) -> str |
     why = models.why_no_login(upstream, now_ms=now_ms)
     if why is not None:
         return why
+    from shared.gateway import login_check  # with its HTTP client 9 MB that most dispatches do not need
+
     return _MEANS.get(await login_check.ask(upstreams(models)[upstream]))

@@ -19,11 +19,11 @@ def test_an_excluded_module_is_missing_in_the_block_and_there_afterwards(is_load
     assert colorsys.rgb_to_hsv(0, 0, 0) == (0.0, 0.0, 0)
 
 
-UNWANTED = {"flask", "functions_framework", "cloudevents", "httpx", "pygments", "rich", "werkzeug"}
+UNWANTED = {"aiohttp", "flask", "functions_framework", "cloudevents", "httpx", "pygments", "rich", "werkzeug"}
 
 
 @pytest.mark.parametrize("function", ["ingest", "dispatch", "deliver", "sweep", "recurrence", "api"])
-def test_the_runner_loads_a_function_without_the_framework_a_terminal_library_or_a_second_http_library(function):
+def test_the_runner_loads_a_function_without_the_framework_a_terminal_library_or_another_http_library(function):
     code = f"""
 import sys
 from infra.runner.loader import load
