@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.db.engine.connection import open_connection
-from tests.liveness import is_alive
+from tests.liveness import is_alive, opened
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
@@ -113,6 +113,6 @@ def _run(program: str, argv: list[str], says: Connection) -> None:
 def is_at(pid: int, gate: Path) -> bool:
     """Whether the process waits at the gate or has ended: it has read all that it reads before the lock."""
     with contextlib.suppress(OSError):
-        if any(fd.readlink() == gate for fd in Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink()):
+        if str(gate) in opened(pid).values():
             return True
     return not is_alive(pid)

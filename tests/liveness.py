@@ -1,4 +1,4 @@
-"""Whether the processes that a test started are still there, and whether they stand still."""
+"""Whether the processes that a test started are still there, whether they stand still, and what they hold."""
 
 import contextlib
 import os
@@ -39,6 +39,15 @@ def states_of_threads(pid: int) -> set[str]:
     for entry in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(OSError):  # it has just ended
             found.add((entry / "stat").read_text().rpartition(")")[2].split()[0])
+    return found
+
+
+def opened(pid: int) -> dict[int, str]:
+    """What the process has open: its descriptors, and the paths, ``socket:[…]`` or ``pipe:[…]`` behind them."""
+    found = {}
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it has just been closed
+            found[int(entry.name)] = str(entry.readlink())
     return found
 
 

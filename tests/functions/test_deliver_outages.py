@@ -89,18 +89,25 @@ class Picky(Alive):
 
 
 class Gate(Platform):
-    """Discord accepts its token; Telegram refuses its token until it is *accepted*."""
+    """Discord accepts its token; Telegram refuses its token until it is *accepted*.
 
-    def __init__(self, *, accepted=False, status=401, **fields):
+    It refuses no message before *together* of them are under way.
+    """
+
+    def __init__(self, *, accepted=False, status=401, together=1, **fields):
         super().__init__()
         self.accepted = accepted
         self.status = status
         self.fields = fields
+        self._together = asyncio.Barrier(together)
 
     async def __call__(self, request):
         if self.accepted or "/bot" not in request.url.path:
             return await super().__call__(request)
         self.requests.append((request.method, request.url.path, json.loads(request.content)))
+        if request.url.path.endswith("/sendMessage"):
+            async with asyncio.timeout(10):
+                await self._together.wait()
         return refuse(self.status, **self.fields)(0)
 
     @property
@@ -118,7 +125,7 @@ def test_a_refused_token_pauses_its_channel_and_costs_no_attempt(conn, status):
     answer(conn, "one", chat="1")
     answer(conn, "two", chat="2")
     answer(conn, "other", channel="discord")
-    platform = step(Gate(status=status), 3)
+    platform = step(Gate(status=status, together=2), 3)
     assert sorted(platform.methods) == ["getMe", "getMe", "messages", "sendMessage", "sendMessage"]
     assert rows(conn, "SELECT status, retry_count, part_started FROM responses ORDER BY id") == [
         ("pending", 0, None),
@@ -405,8 +412,8 @@ def test_a_bot_that_was_told_to_wait_sends_nothing_to_any_chat_until_then(conn):
     for chat in "123":
         answer(conn, f"to {chat}", chat=chat)
     answer(conn, "elsewhere", channel="discord")
-    first = step(Gate(status=429, parameters={"retry_after": 90}), 1)
-    assert len(first.requests) == 4  # claimed together, before the first answer
+    first = step(Gate(status=429, together=3, parameters={"retry_after": 90}), 1)
+    assert len(first.requests) == 4  # with the one to Discord; claimed together, before the first answer
     answer(conn, "and again", channel="discord")
     answer(conn, "later", chat="9")
     rows(conn, "UPDATE chats SET not_before = NULL")

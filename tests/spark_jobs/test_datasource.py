@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from spark_jobs import replicas
 from spark_jobs.copies import CopyUnreadable, OptionInvalid, describe
 from spark_jobs.datasource import PUSHDOWN, LitestreamReader, choose_fields, open_replica
+from tests.liveness import opened
 
 pytestmark = pytest.mark.spark
 
@@ -385,7 +386,7 @@ def test_without_pushdown_the_error_names_the_setting(spark, replica):
 
 def test_the_session_listens_on_this_machine_only_and_leaves_nothing_readable(spark):
     pid = spark.sparkContext._gateway.proc.pid
-    sockets = {link.readlink().name for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+    sockets = {path for path in opened(pid).values() if path.startswith("socket:")}
     listening = []
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:

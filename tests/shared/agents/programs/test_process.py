@@ -11,6 +11,7 @@ import uvloop
 from shared.agents.programs.containment import Containment, ProgramCommand
 from shared.agents.programs.process import Program
 from tests.containments import CONTAINMENTS, SUPERVISOR
+from tests.liveness import opened
 
 
 @pytest.fixture(params=CONTAINMENTS.values(), ids=CONTAINMENTS)
@@ -44,9 +45,8 @@ def test_a_signal_is_a_negative_exit_code(held, tmp_path):
 
 def held_by_us():
     """The open pipes and sockets and the children of this process."""
-    found = {str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()}
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return {name for name in found if name.startswith(("pipe:", "socket:"))} | {*children}
+    return {name for name in opened(os.getpid()).values() if name.startswith(("pipe:", "socket:"))} | {*children}
 
 
 @pytest.mark.parametrize("steps", range(1, 9))

@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import threading
-from pathlib import Path
 
 import apsw
 import pytest
@@ -15,7 +14,7 @@ from shared.db.engine import meta
 from shared.db.engine.connection import rows, scalar, transaction
 from shared.db.engine.group_commit import Writer
 from shared.db.engine.writer_process import RemoteWriter, WriterProcess
-from tests.liveness import is_alive
+from tests.liveness import is_alive, opened
 from tests.support import column
 from tests.wal import commits
 
@@ -367,14 +366,10 @@ def test_it_holds_nothing_of_the_process_that_forked_it(db):
     async def go():
         async with Setup(process, db, note) as it:
             await it.remote.submit("k1")
-            return opened(it.pid)
+            return [path for number, path in opened(it.pid).items() if number > 2]
 
     (own,) = [name for name in run(go()) if not name.startswith(str(db))]
     assert own.startswith("socket:")
-
-
-def opened(pid):
-    return [str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir() if int(each.name) > 2]
 
 
 def test_without_a_process_the_writer_does_the_work(db, conn):
