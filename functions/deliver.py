@@ -17,18 +17,19 @@ from starlette.responses import Response as Reply
 
 from shared.channels import registry
 from shared.channels.base import Channel
-from shared.core import clock, logs
+from shared.conversation.delivery.outcomes import write_durably
+from shared.conversation.delivery.platform_questions import PlatformQuestions
+from shared.conversation.delivery.sender import Sender
+from shared.core import logs
 from shared.core.errors import OF_ONE_ROW, ClaimLost, NotReplicated
 from shared.core.settings import Settings
+from shared.core.time import clock
 from shared.db.engine.connection import savepoint
 from shared.db.platforms import channel_outages, channel_pauses
 from shared.db.queue import responses
-from shared.delivery.outcomes import write_durably
-from shared.delivery.platform_questions import PlatformQuestions
-from shared.delivery.sender import Sender
+from shared.db.replica.sync import Replication
 from shared.queue import deliveries, pacing
 from shared.queue.deliveries import DeliveryPolicy, Sending
-from shared.replica.sync import Replication
 from shared.roster.served_accounts import ServedAccounts
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app, tick_route

@@ -1,7 +1,7 @@
 """``dispatch``: claims due messages per session, runs the agent outside any transaction, and settles the turn whole.
 
 It works on a kick, on its tick (``POST /tick``: 202), and when something becomes due. One dispatch works on a database.
-This file schedules the turns; ``shared/turn`` runs them and writes how they ended.
+This file schedules the turns; ``shared/turns/run`` runs them and writes how they ended.
 """
 
 import asyncio
@@ -14,10 +14,12 @@ from starlette.responses import Response
 
 from shared.agents import leftover_processes
 from shared.agents.programs.sandboxes import Sandboxes
-from shared.core import clock, logs
+from shared.conversation.inbound import events as events_of_platforms
+from shared.core import logs
 from shared.core.errors import OF_ONE_ROW
 from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
+from shared.core.time import clock
 from shared.db.access import albums
 from shared.db.engine.connection import savepoint
 from shared.db.engine.past import Past
@@ -27,9 +29,6 @@ from shared.db.queue.events import EventData
 from shared.db.queue.message_row import UnreadableMessage
 from shared.db.queue.ready_sessions import ReadySession
 from shared.db.roster import agent_pauses, agents, teams
-from shared.gateway.model_gateway import ModelGateway
-from shared.inbound import events as events_of_platforms
-from shared.mcp.app import McpApp
 from shared.queue import pacing, turns
 from shared.queue.turns import RetryPolicy
 from shared.roster.served_accounts import ServedAccounts
@@ -39,13 +38,15 @@ from shared.runtime.http_client import Client
 from shared.runtime.service import LazyService
 from shared.runtime.worker import Backlog
 from shared.runtime.worker_service import WorkerService, wake
-from shared.turn import program_versions
-from shared.turn.channel_files import ChannelFiles
-from shared.turn.paused_agents import PausedAgents
-from shared.turn.presence import Presence
-from shared.turn.settlement import UNWRITTEN_PAUSE_S, Settlement
-from shared.turn.telling import Telling
-from shared.turn.turn_runner import RunningTurn, TurnRunner
+from shared.turns.gateway.model_gateway import ModelGateway
+from shared.turns.mcp.app import McpApp
+from shared.turns.run import program_versions
+from shared.turns.run.files.channel_files import ChannelFiles
+from shared.turns.run.paused_agents import PausedAgents
+from shared.turns.run.presence import Presence
+from shared.turns.run.settlement import UNWRITTEN_PAUSE_S, Settlement
+from shared.turns.run.telling import Telling
+from shared.turns.run.turn_runner import RunningTurn, TurnRunner
 
 log = logs.get()
 

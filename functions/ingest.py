@@ -20,20 +20,21 @@ from starlette.types import Scope
 
 from shared.channels import account_secrets, registry
 from shared.channels.base import Channel, Choice, Event, Received, WebhookReply, WebhookRequest
-from shared.core import accounts, clock, logs
+from shared.conversation.inbound import events, suggestions, withdrawals
+from shared.conversation.routing.apply import Routed, sum_of
+from shared.core import accounts, logs
 from shared.core.errors import ConfigInvalid, NotReplicated, PayloadInvalid, SignatureInvalid, UnknownName
+from shared.core.patience import Patience
 from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
+from shared.core.time import clock
 from shared.db.access import dropped
 from shared.db.engine.connection import open_connection
 from shared.db.engine.writer_process import RemoteWriter, WriterProcess
+from shared.db.replica.sync import Replication
 from shared.db.roster import accounts as roster
-from shared.inbound import events, suggestions, withdrawals
-from shared.replica.sync import Replication
-from shared.routing.apply import Routed, sum_of
 from shared.runtime import framework, request_line
 from shared.runtime.app import AppResponse, function_app, read_body
-from shared.runtime.patience import Patience
 from shared.runtime.service import FunctionService, LazyService
 from shared.runtime.timely_work import GivenUp, TimelyWork
 

@@ -12,7 +12,8 @@ from functools import partial
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shared.core import clock, logs
+from shared.core import logs
+from shared.core.time import clock
 from shared.queue import series
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app, tick_route

@@ -23,11 +23,13 @@ import apsw
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shared.access import requests
-from shared.access.registration_looks import RegistrationLooks
 from shared.channels import registry
-from shared.core import clock, logs
+from shared.conversation.access import requests
+from shared.conversation.access.registration_looks import RegistrationLooks
+from shared.conversation.inbound import decisions
+from shared.core import logs
 from shared.core.settings import Settings
+from shared.core.time import clock
 from shared.db.access import albums, approvals, dropped, pairings, questions, rates, tool_calls
 from shared.db.engine import checkpoints, meta, statistics
 from shared.db.engine.connection import HeldTime, open_connection, writers_held
@@ -42,12 +44,11 @@ from shared.db.queue import (
     messages,
     replays,
     responses,
-    schedule_runs,
     spoken,
 )
+from shared.db.queue.schedules import schedule_runs
 from shared.db.roster import accounts
 from shared.db.spending import usage
-from shared.inbound import decisions
 from shared.queue import deliveries, endings, turns
 from shared.queue.deliveries import DeliveryPolicy
 from shared.queue.turns import RetryPolicy
@@ -346,7 +347,7 @@ class WriteAheadLog:
 
 
 def _delete_files(store: Path, *, older_than_ms: int) -> int:
-    """Delete old folders of files that agents sent (``shared/turn/answers``): the number of folders.
+    """Delete old folders of files that agents sent (``shared/turns/run/answers``): the number of folders.
 
     Raises:
         OSError: a folder can't be read or deleted.

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from shared.core import logs
-from shared.core.durations import parse_ms
 from shared.core.errors import PostroomError
 from shared.core.http_head import TICK_HEADER
+from shared.core.time.durations import parse_ms
 
 ANSWER_TIMEOUT_S = 10.0
 

@@ -22,8 +22,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
 
-from shared.core import clock
 from shared.core.errors import ConfigInvalid, InUse, PostroomError
+from shared.core.time import clock
 from spark_jobs.replicas import Pin, PositionMissing, ReplicaMissing, ReplicaUnreachable, pinned
 from spark_jobs.seconds import as_fields, counted_job
 from spark_jobs.session import SMALL_BYTES, session

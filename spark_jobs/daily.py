@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from shared.core import clock
+from shared.core.time import clock
 from spark_jobs.command_line import (
     OutInvalid,
     as_text,

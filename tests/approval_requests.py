@@ -5,9 +5,9 @@ from typing import Any
 
 import apsw
 
-from shared.access import people, requests
-from shared.access.requests import AskResult
 from shared.channels.base import Event
+from shared.conversation.access import people, requests
+from shared.conversation.access.requests import AskResult
 from shared.core.policy import AccessPolicy
 from shared.db.access import users
 from shared.db.access.users import User

@@ -23,10 +23,10 @@ FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
         "pytest",
-        "shared.admin.retire",
-        "shared.inbound.decisions",
-        "shared.inbound.pairing",
-        "shared.routing.router",
+        "shared.rest.admin.retire",
+        "shared.conversation.inbound.decisions",
+        "shared.conversation.inbound.pairing",
+        "shared.conversation.routing.router",
         "tests.approval_requests",
         "tests.support",
     ]

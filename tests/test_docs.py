@@ -62,7 +62,7 @@ def test_links_between_pages_lead_somewhere(page):
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-# The rooms of shared that decide to drop an event, and the calls, functions and variables that hold a reason.
+# The rooms of a conversation that decide to drop an event, and the calls, functions and variables that hold a reason.
 ROOMS = ("access", "inbound", "routing")
 CALLS = {"Asked", "Drop", "Once", "_end", "_refuse", "drop_held", "keep", "record"}
 RETURNS = {"_reason_not_to_wire", "admits", "reason_to_ignore"}
@@ -90,7 +90,7 @@ def test_every_reason_why_something_is_dropped_is_explained():
     found = {
         each.value.rstrip(":")
         for room in ROOMS
-        for module in (ROOT / "shared" / room).glob("*.py")
+        for module in (ROOT / "shared/conversation" / room).glob("*.py")
         for each in reasons(ast.parse(module.read_text()))
         if isinstance(each, ast.Constant) and isinstance(each.value, str) and WORD.fullmatch(each.value.rstrip(":"))
     }

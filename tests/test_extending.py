@@ -146,7 +146,7 @@ PROVIDER = '''
 TOOL = '''
     """Dice."""
 
-    from shared.tools.base import Arguments, Tool
+    from shared.turns.tools.base import Arguments, Tool
 
 
     class RollDice(Arguments):
@@ -329,8 +329,10 @@ def test_a_provider_is_one_file_and_one_line(tree):
 
 
 def test_a_tool_is_one_file_and_one_line(tree):
-    extend(tree, "shared/tools/dice.py", TOOL, "shared/tools/registry.py", '"dice": "shared.tools.dice",')
-    assert_only(tree, "shared/tools/dice.py", "shared/tools/registry.py")
+    extend(
+        tree, "shared/turns/tools/dice.py", TOOL, "shared/turns/tools/registry.py", '"dice": "shared.turns.tools.dice",'
+    )
+    assert_only(tree, "shared/turns/tools/dice.py", "shared/turns/tools/registry.py")
     with running(tree, "api") as urls:
         names = [each["name"] for each in call("GET", f"{urls['api']}/api/tools")]
         where = f"{urls['api']}/api/agents/assistant/tools/roll_dice"

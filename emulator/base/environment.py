@@ -88,7 +88,7 @@ def read_files(project: Path) -> list[EnvSetting]:
 
 def _of_the_gateway() -> list[str]:
     """The variables of the model gateway."""
-    from shared.gateway.upstreams import GatewaySettings  # pydantic delays the supervisor's first processes
+    from shared.turns.gateway.upstreams import GatewaySettings  # pydantic delays the supervisor's first processes
 
     return [f"POSTROOM_{name.upper()}" for name in GatewaySettings.model_fields]
 

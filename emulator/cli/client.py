@@ -19,7 +19,7 @@ from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE, command_line
 from emulator.base.state import StateFolder, find_running
-from shared.core import half_characters
+from shared.core.text import half_characters
 
 URL = "POSTROOM_URL"
 TOKEN = "POSTROOM_API_TOKEN"  # noqa: S105 - the variable's name

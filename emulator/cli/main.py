@@ -25,7 +25,7 @@ from emulator.base.hints import STATE, command_line
 from emulator.base.state import StateFolder, find_running
 from emulator.base.terminal import PROSE, escape, indent_more
 from shared.core.errors import PostroomError
-from shared.core.validation import without_prefix
+from shared.core.text.validation import without_prefix
 
 if TYPE_CHECKING:
     from emulator.base.past_question import PastQuestion

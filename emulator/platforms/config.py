@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from shared.core import clock
+from shared.core.time import clock
 
 
 class Clock(Protocol):

@@ -25,8 +25,8 @@ from emulator.platforms.telegram.chat_actions import TelegramChatActions
 from emulator.platforms.telegram.people import TelegramPeople
 from shared.channels.discord import command_list
 from shared.channels.telegram.webhooks import UPDATES
+from shared.conversation.routing.commands import MENU
 from shared.core.errors import ConfigInvalid
-from shared.routing.commands import MENU
 
 
 class Platforms:

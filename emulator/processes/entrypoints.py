@@ -53,8 +53,8 @@ def _prepare(path: Path, timezone: str, agents_file: Path | None) -> dict[str, A
     from shared.channels import registry
     from shared.core.settings import known_variables
     from shared.db.engine import connection
-    from shared.gateway import upstreams  # noqa: F401 - its settings model is known then
     from shared.roster import new_database
+    from shared.turns.gateway import upstreams  # noqa: F401 - its settings model is known then
 
     is_new = not path.exists() or path.stat().st_size == 0
     schema = new_database.prepare_database(path, timezone=timezone, agents_file=agents_file)

@@ -22,8 +22,8 @@ from shared.db.engine import meta, past, schema
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.engine.migrate import migrate
 from shared.db.engine.past import Past
-from shared.replica import positions
-from shared.replica.positions import Pin
+from shared.db.replica import positions
+from shared.db.replica.positions import Pin
 
 _LIMIT_S = 3600.0
 

@@ -10,7 +10,7 @@ from typing import Any
 from emulator.base.errors import NotReady
 from emulator.storage.s3_process import BUCKET
 from infra.litestream import Lease, LitestreamSupervisor
-from shared.replica.litestream_program import program
+from shared.db.replica.litestream_program import program
 
 PREFIX = "db"
 RESTORE_LIMIT_S = 120.0

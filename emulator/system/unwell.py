@@ -4,7 +4,7 @@ from pathlib import Path
 
 import apsw
 
-from shared.access import channel_watch
+from shared.conversation.access import channel_watch
 from shared.db.engine import past
 from shared.db.engine.connection import open_connection
 

@@ -19,8 +19,9 @@ from infra.discord_relay.closings import Next
 from infra.discord_relay.outbox import Outbox, RelayedFrame
 from infra.discord_relay.state import Channels, RelayState, StateFile
 from shared.channels.discord.api import USER_AGENT
-from shared.core import half_characters, logs
+from shared.core import logs
 from shared.core.errors import ConfigInvalid
+from shared.core.text import half_characters
 
 INTENTS = 1 << 0 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 13  # guilds, messages and reactions there and in direct chats
 CONTENT = 1 << 15  # the content of messages that don't mention the bot; Discord has to allow it

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import aiohttp
 
 from shared.channels import standard_webhooks
-from shared.core import clock, logs
+from shared.core import logs
+from shared.core.time import clock
 
 MOST_WAITING = 1000
 

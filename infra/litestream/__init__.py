@@ -1,18 +1,18 @@
 """Replication: Litestream under supervision, the lease on a replica, and restores. docs/replication.md explains it.
 
-The emulator and the programs of ``infra`` import from here. What the functions need is ``shared/replica/sync.py``.
+The emulator and the programs of ``infra`` import from here. What the functions need is ``shared/db/replica/sync.py``.
 """
 
-from infra.litestream.bucket_survey import look_into_bucket
+from infra.litestream.bucket.bucket_survey import look_into_bucket
+from infra.litestream.comparison.proofs import record_proof
+from infra.litestream.comparison.verify import Comparison, compare_with_restore, comparison_facts
 from infra.litestream.drill import DeadWriter, DrillRefused, DrillResult, check_room, present_prefix
 from infra.litestream.lease import Lease, lease_on
 from infra.litestream.prepare import Ready, Step, prepare_replication
-from infra.litestream.proofs import record_proof
 from infra.litestream.replica_settings import lease_ms_from, retention_ms_from
 from infra.litestream.restored_files import FileRefused
 from infra.litestream.restored_files import restore as restore_prefix
 from infra.litestream.supervisor import Fenced, LitestreamSupervisor
-from infra.litestream.verify import Comparison, compare_with_restore, comparison_facts
 
 __all__ = [
     "Comparison",

@@ -14,17 +14,17 @@ from pathlib import Path
 
 import apsw
 
-from infra.litestream import table_digests
+from infra.litestream.comparison import table_digests
+from infra.litestream.comparison.row_differences import RowDifferences, compare
 from infra.litestream.prepare import RESTORE_LIMIT_S
 from infra.litestream.report_writer import without_query
 from infra.litestream.restored_files import ReplicaRefused, is_missing, restore
-from infra.litestream.row_differences import RowDifferences, compare
 from shared.core.errors import PostroomError
 from shared.db.engine.connection import open_connection, rows, scalar
 from shared.db.engine.restore_proofs import ProofOutcome, RestoreProof
-from shared.replica import lease_record
-from shared.replica.lease_record import ReplicaPrefix, prefix_url
-from shared.replica.object_store import open_store
+from shared.db.replica import lease_record
+from shared.db.replica.lease_record import ReplicaPrefix, prefix_url
+from shared.db.replica.object_store import open_store
 
 _SPARE = 64 * 1024 * 1024  # bytes that stay free
 _NEWER_MESSAGES = "SELECT message_id FROM messages WHERE id > :newest ORDER BY id LIMIT 20"

@@ -25,11 +25,12 @@ from typing import Any, TypeVar
 
 from infra.litestream.lease_owner import LeaseOwner, new_token, owner_of
 from infra.litestream.replica_settings import LEASE_MS
-from shared.core import clock, ids
+from shared.core import ids
 from shared.core.errors import ConfigInvalid, InUse, PostroomError
-from shared.replica import lease_record, sync_permit
-from shared.replica.lease_record import NAME, NO_RECORD, LeaseRecord, ReplicaPrefix
-from shared.replica.object_store import ObjectChanged, ObjectStore, ReplicaObject, open_store
+from shared.core.time import clock
+from shared.db.replica import lease_record, sync_permit
+from shared.db.replica.lease_record import NAME, NO_RECORD, LeaseRecord, ReplicaPrefix
+from shared.db.replica.object_store import ObjectChanged, ObjectStore, ReplicaObject, open_store
 
 _MARGIN_S = 1.0  # object stores tell times in whole seconds
 _TRIES = 4
@@ -58,7 +59,7 @@ class Lease:
         self.store = store
         self.owner = owner
         self.ttl_ms = ttl_ms
-        # By :func:`shared.replica.sync_permit.now_s`:
+        # By :func:`shared.db.replica.sync_permit.now_s`:
         self.until_s = 0.0  # until then no other machine can take it
         self.renewed_s = 0.0  # when the newest write that succeeded was asked for
         self._tag: str | None = None
@@ -129,11 +130,11 @@ class Lease:
                 await self._change(lambda there: there)
 
     async def note_full_copy(self, prefix: ReplicaPrefix, epoch: str | None) -> None:
-        """Note that *prefix* has a full copy; see :meth:`shared.replica.lease_record.LeaseRecord.with_full_copy`."""
+        """Note that *prefix* has a full copy; see :meth:`shared.db.replica.lease_record.LeaseRecord.with_full_copy`."""
         await self._change(lambda there: there.with_full_copy(prefix, epoch))
 
     async def begin_prefix(self, prefix: ReplicaPrefix, keeping: ReplicaPrefix | None) -> None:
-        """Move to a new prefix; see :meth:`shared.replica.lease_record.LeaseRecord.with_new_prefix`."""
+        """Move to a new prefix; see :meth:`shared.db.replica.lease_record.LeaseRecord.with_new_prefix`."""
         await self._change(lambda there: there.with_new_prefix(prefix, keeping=keeping))
 
     async def begin_prefix_of_same_epoch(self) -> None:

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from shared.core import ids
 from shared.db.engine.owner_only import make_folder
-from shared.replica.lease_record import LeaseRecord
+from shared.db.replica.lease_record import LeaseRecord
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _THIS_PROCESS = secrets.token_hex(8)

@@ -23,11 +23,12 @@ from infra.litestream.restored_files import (
     restore,
     write_epoch,
 )
-from shared.core import clock, ids
+from shared.core import ids
 from shared.core.errors import PostroomError
-from shared.replica import lease_record
-from shared.replica.lease_record import LeaseRecord, ReplicaPrefix, prefix_url
-from shared.replica.object_store import ObjectStore, ReplicaObject
+from shared.core.time import clock
+from shared.db.replica import lease_record
+from shared.db.replica.lease_record import LeaseRecord, ReplicaPrefix, prefix_url
+from shared.db.replica.object_store import ObjectStore, ReplicaObject
 
 RESTORE_LIMIT_S = 3600.0
 

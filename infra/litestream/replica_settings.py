@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from shared.core.durations import parse_ms
 from shared.core.errors import ConfigInvalid
-from shared.replica.bucket_cost import BucketPrices, parse_prices
+from shared.core.time.durations import parse_ms
+from shared.db.replica.bucket_cost import BucketPrices, parse_prices
 
 LEASE_MS = 60_000
 FOLLOW_EVERY_MS = 500

@@ -24,7 +24,7 @@ from infra.litestream.restore import STORE_AWAY, exit_code, lock_replication, ow
 from infra.litestream.supervisor import Fenced, LitestreamSupervisor
 from shared.core import logs
 from shared.core.errors import PostroomError
-from shared.replica.litestream_program import environment_for, program
+from shared.db.replica.litestream_program import environment_for, program
 
 CONFIG_FILE = "infra/litestream.yml"
 _AGAIN_S = 1.0  # between two attempts to reach the bucket at the start

@@ -1,4 +1,4 @@
-"""Writes what the supervisor knows of the replica to a file, for the API (``shared/replica/replica_report.py``).
+"""Writes what the supervisor knows of the replica to a file, for the API (``shared/db/replica/replica_report.py``).
 
 Every few seconds it reads Litestream's metrics, at an address of this machine that it chooses for each Litestream, and
 takes the counts of our own client. Once an hour it lists the bucket. What Litestream sends in the last seconds before
@@ -14,15 +14,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from infra.litestream import request_metrics
-from infra.litestream.bucket_survey import survey
+from infra.litestream.bucket import request_metrics
+from infra.litestream.bucket.bucket_survey import survey
 from infra.litestream.lease import Lease, in_daemon_thread
 from infra.litestream.replica_settings import bucket_prices_from, upload_every_from
-from shared.core import clock
 from shared.core.errors import PostroomError
-from shared.replica import replica_report, sync_permit
-from shared.replica.replica_report import FOLDER, BucketSurvey, DayUse, ReplicaReport
-from shared.replica.request_counts import NONE, RequestCounts
+from shared.core.time import clock
+from shared.db.replica import replica_report, sync_permit
+from shared.db.replica.replica_report import FOLDER, BucketSurvey, DayUse, ReplicaReport
+from shared.db.replica.request_counts import NONE, RequestCounts
 
 ADDRESS, INTERVAL = "POSTROOM_LITESTREAM_ADDR", "POSTROOM_REPLICA_INTERVAL"
 _EVERY_S = 10.0

@@ -32,13 +32,13 @@ from infra.litestream.prepare import RESTORE_LIMIT_S, prepare_replication
 from infra.litestream.replica_settings import lease_ms_from
 from infra.litestream.restored_files import FileRefused, ReplicaRefused, restore
 from shared.core import logs
-from shared.core.durations import parse_ms
 from shared.core.errors import ConfigInvalid, DatabaseUnavailable, InUse, PostroomError
+from shared.core.time.durations import parse_ms
 from shared.db.engine.lock import WorkerLock
 from shared.db.engine.owner_only import make_folder
-from shared.replica import lease_record
-from shared.replica.credentials import CredentialsUnreachable
-from shared.replica.object_store import StoreRefused, StoreUnreachable, open_store
+from shared.db.replica import lease_record
+from shared.db.replica.credentials import CredentialsUnreachable
+from shared.db.replica.object_store import StoreRefused, StoreUnreachable, open_store
 
 STORE_AWAY = (StoreUnreachable, StoreRefused, CredentialsUnreachable)  # it may come back
 _WAIT_STEP_S = 1.0

@@ -13,7 +13,7 @@ from shared.core.errors import DatabaseRefused, PermanentError, PostroomError
 from shared.db.engine import meta, schema
 from shared.db.engine.connection import open_connection, rows, scalar
 from shared.db.engine.owner_only import UMASK
-from shared.replica.litestream_program import environment_for, restore_command
+from shared.db.replica.litestream_program import environment_for, restore_command
 
 
 class FileRefused(PostroomError):
@@ -79,7 +79,7 @@ async def restore(
     """Restore a prefix to *target*; the position that it has then, or None when Litestream finds nothing there.
 
     Args:
-        position, check: as for :func:`shared.replica.litestream_program.restore_command`.
+        position, check: as for :func:`shared.db.replica.litestream_program.restore_command`.
 
     Raises:
         RestoreUnfinished, ReplicaRefused: it could not; *target* is not there.

@@ -10,8 +10,8 @@ there must have been time to send what waits. After each restart it has twice th
 
 from dataclasses import dataclass, replace
 
-from shared.replica.lease_record import ReplicaPrefix
-from shared.replica.object_store import ObjectStore
+from shared.db.replica.lease_record import ReplicaPrefix
+from shared.db.replica.object_store import ObjectStore
 
 _LEAST_LOOKS = 3
 _MOST_DOUBLINGS = 8

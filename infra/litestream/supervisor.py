@@ -15,10 +15,10 @@ the first one goes on where another was, if that one ended in good order (``infr
 No other process may checkpoint beside it (``shared/db/engine/checkpoints.py``): it inherits the checkpoint lock.
 
 Only a restore proves what is in the bucket, so from time to time one is compared with the database
-(``infra/litestream/verify.py``). Where it differs, another Litestream begins with a full copy too.
+(``infra/litestream/comparison/verify.py``). Where it differs, another Litestream begins with a full copy too.
 
 Functions acknowledge what Litestream calls replicated only while the supervisor's sync permit is valid
-(``shared/replica/sync_permit.py``). docs/replication.md explains all of this with what was measured.
+(``shared/db/replica/sync_permit.py``). docs/replication.md explains all of this with what was measured.
 """
 
 import asyncio
@@ -31,22 +31,22 @@ from pathlib import Path
 import apsw
 
 from infra.litestream import local_files, local_state
+from infra.litestream.bucket.scheduled_removal import ScheduledRemoval
+from infra.litestream.comparison.scheduled_comparison import ScheduledComparison
 from infra.litestream.lease import RENEWALS, Lease, LeaseLost, in_daemon_thread
 from infra.litestream.report_writer import ReportWriter
 from infra.litestream.restored_files import HistoryFacts, is_missing, read_facts
-from infra.litestream.scheduled_comparison import ScheduledComparison
-from infra.litestream.scheduled_removal import ScheduledRemoval
 from infra.litestream.standstill import LookPace, StandstillWatch, Upload, newest_file
 from infra.litestream.trouble_words import CANT_READ, is_own_trouble
 from infra.litestream.wal import begin_log, lock_checkpoints, mend
 from infra.processes import follow, kill_group, spawn, stop
-from shared.core import clock
 from shared.core.errors import NotReplicated, PostroomError
+from shared.core.time import clock
 from shared.db.engine import write_gate
-from shared.replica import sync_permit
-from shared.replica.lease_record import prefix_url
-from shared.replica.litestream_program import GO_SETTINGS
-from shared.replica.sync import sync
+from shared.db.replica import sync_permit
+from shared.db.replica.lease_record import prefix_url
+from shared.db.replica.litestream_program import GO_SETTINGS
+from shared.db.replica.sync import sync
 
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.5, 30.0
 _SETTLED_S = 30.0  # a Litestream that ran so long had begun well
@@ -74,8 +74,8 @@ class LitestreamSupervisor:
         lease: taken; the supervisor renews it from now on, and gives it back.
         report: called with the name of each event, and its facts; ``infra/litestream/replicate.py`` lists the names.
         on_line: called with each line that Litestream prints; by default it goes to our own output.
-        retention_ms: how long old prefixes stay (``infra/litestream/retention.py``); 0: for ever.
-        verify_ms: how often a restore is compared with the database (``infra/litestream/verify.py``); 0: never.
+        retention_ms: how long old prefixes stay (``bucket/retention.py``); 0: for ever.
+        verify_ms: how often a restore is compared with the database (``comparison/verify.py``); 0: never.
         pace: how often it looks at Litestream.
         read: reads the database's history.
     """

@@ -27,9 +27,9 @@ from infra.runner.request_guard import RequestGuard
 from infra.runner.server import FunctionServer
 from infra.serving import wait_until_served
 from shared.core import logs
-from shared.core.durations import parse_ms
 from shared.core.errors import ConfigInvalid, PostroomError, UnknownName
 from shared.core.settings import Settings
+from shared.core.time.durations import parse_ms
 
 log = logs.get()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from infra.template.cloudformation import Node, did_you_mean
 from infra.template.specs import FunctionSpec, TickSpec
 from infra.ticker import parse_tick
-from shared.core.durations import parse_ms
+from shared.core.time.durations import parse_ms
 
 RUNNER = ["python", "-m", "infra.runner"]
 TICKER = ["python", "-m", "infra.ticker"]

@@ -1,6 +1,6 @@
 """What a turn gives its provider beyond the prompt: the way to models, and tools.
 
-Dispatch implements both protocols (``shared/turn``); a provider only uses them.
+Dispatch implements both protocols (``shared/turns/run``); a provider only uses them.
 """
 
 from collections.abc import Mapping, Sequence

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from shared.core.errors import ConfigInvalid
-from shared.core.validation import reason, where
+from shared.core.text.validation import reason, where
 
 Form = TypeVar("Form", bound=BaseModel)
 

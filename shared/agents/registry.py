@@ -18,7 +18,7 @@ _MODULES = {
 }
 NAMES = tuple(_MODULES)
 OTHER_NAMES = {"anthropic": "claude", "openai": "codex"}  # TinyAGI's, whose agents run the same programs
-AUTO = "auto"  # dispatch chooses one that is installed and has a login; see ``shared/gateway/readiness.py``
+AUTO = "auto"  # dispatch chooses one that is installed and has a login; see ``shared/turns/gateway/readiness.py``
 PROGRAMS = (*OTHER_NAMES, AUTO, "claude", "codex", "command", "opencode")  # start a program on this machine
 
 

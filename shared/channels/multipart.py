@@ -17,8 +17,8 @@ import msgspec
 
 from shared.channels import sanitize
 from shared.channels.base import OutgoingFile
-from shared.core import half_characters
 from shared.core.errors import FilesRefused
+from shared.core.text import half_characters
 
 PIECE_BYTES = 256 * 1024
 NAME_BYTES = 200  # file systems hold 255

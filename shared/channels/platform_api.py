@@ -14,7 +14,6 @@ from typing import Any, Literal
 import msgspec
 
 from shared.channels.multipart import Form
-from shared.core import half_characters, redaction
 from shared.core.call_scopes import CallScopes
 from shared.core.errors import (
     ChatGone,
@@ -32,6 +31,7 @@ from shared.core.errors import (
     RetryableError,
     TokenRefused,
 )
+from shared.core.text import half_characters, redaction
 from shared.runtime.http_client import AnswerTooLong, Client, NoAnswer, RequestNotSent
 
 

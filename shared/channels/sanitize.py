@@ -2,7 +2,7 @@
 
 import re
 
-from shared.core import half_characters
+from shared.core.text import half_characters
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f]")
 _BLANKS = re.compile("[\x00-\x20]+")

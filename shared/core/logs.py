@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from shared.core import redaction
 from shared.core.slim_imports import without
+from shared.core.text import redaction
 
 with without("rich"):  # structlog would load it to draw tracebacks: a fifth of a function's start, and 4 MB
     import structlog

@@ -12,10 +12,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from shared.core import redaction
 from shared.core.durability import parse_levels
 from shared.core.errors import ConfigInvalid
-from shared.core.validation import reason, where
+from shared.core.text import redaction
+from shared.core.text.validation import reason, where
 
 NewChats = Literal[
     "refuse", "ask", "wire"

@@ -11,7 +11,7 @@ import apsw
 from shared.channels import outgoing_files, part_plan, registry
 from shared.channels.base import BotRequest, Button, Outgoing
 from shared.channels.part_plan import PartPlan, Render
-from shared.core import backoff, logs, redaction
+from shared.core import logs
 from shared.core.content import Reaction
 from shared.core.errors import (
     ChatGone,
@@ -25,6 +25,8 @@ from shared.core.errors import (
     unexpected,
 )
 from shared.core.settings import Settings
+from shared.core.text import redaction
+from shared.core.time import backoff
 from shared.db.platforms import channel_pauses, unknown_sends
 from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.platforms.channel_pauses import ChannelPause

@@ -4,8 +4,8 @@ from typing import Protocol
 
 import apsw
 
-from shared.core import backoff
 from shared.core.errors import OutcomeUnknown, PlatformDown
+from shared.core.time import backoff
 from shared.db.platforms import channel_outages
 from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.queue.responses import Response

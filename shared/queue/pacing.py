@@ -9,9 +9,10 @@ from functools import partial
 
 import apsw
 
-from shared.core import clock, logs
+from shared.core import logs
 from shared.core.call_scopes import CallLimits, CallPacing, CallScopes, LimitHold, Scope
 from shared.core.errors import RateLimited
+from shared.core.time import clock
 from shared.db.engine.connection import transaction
 from shared.db.engine.group_commit import Writer
 from shared.db.platforms import call_holds

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import apsw
 
 from shared.core.errors import ConfigInvalid
-from shared.db.queue.series import Plan
+from shared.db.queue.schedules.series import Plan
 from shared.queue import series
 from shared.queue.series import Change
 

@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from shared.core import content, cron, ids, logs
+from shared.core import content, ids, logs
 from shared.core.errors import OF_ONE_ROW, ConfigInvalid, NotFound, WrongState, describe
+from shared.core.time import cron
 from shared.db.engine.connection import savepoint
 from shared.db.queue import messages, responses
-from shared.db.queue.message_series import MESSAGES
 from shared.db.queue.messages import NewMessage
-from shared.db.queue.response_series import RESPONSES
 from shared.db.queue.responses import NewResponse
-from shared.db.queue.series import CALLED_OFF, Finished, Next, Plan, Series
+from shared.db.queue.schedules.message_series import MESSAGES
+from shared.db.queue.schedules.response_series import RESPONSES
+from shared.db.queue.schedules.series import CALLED_OFF, Finished, Next, Plan, Series
 
 log = logs.get()
 

@@ -10,18 +10,21 @@ import apsw
 
 from shared.agents.answer_tags import HandOff
 from shared.channels.base import OutgoingFile
-from shared.core import backoff, failures, logs, redaction
+from shared.core import failures, logs
 from shared.core.errors import OF_ONE_ROW, describe, unexpected
 from shared.core.failures import FailureCode
 from shared.core.settings import Settings
+from shared.core.text import redaction
+from shared.core.time import backoff
 from shared.db.engine.connection import savepoint
 from shared.db.queue import agent_messages, claims, events, responses, sessions, spoken
 from shared.db.queue.agent_messages import AgentMessage
 from shared.db.queue.claims import Claim, MessageVerdict
 from shared.db.queue.message_row import Message
 from shared.db.roster import agent_pauses, agents
-from shared.queue import chains, endings, handoffs, mailbox, replies, series, unsent_files
-from shared.queue.chains import MailLimits
+from shared.queue import endings, replies, series, unsent_files
+from shared.queue.teamwork import chains, handoffs, mailbox
+from shared.queue.teamwork.chains import MailLimits
 
 log = logs.get()
 

@@ -8,13 +8,10 @@ from shared.rest.http.endpoint import Endpoint, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources import (
     agents,
-    approvals,
     dropped_and_events,
     health,
-    heartbeats,
     mailbox,
     messages,
-    pairings,
     queue,
     responses,
     roster_file,
@@ -25,14 +22,14 @@ from shared.rest.resources import (
     stream,
     teams,
     tools,
-    unsupported,
     usage,
-    users,
     why,
 )
 from shared.rest.resources.channels import accounts, changes, chats, destinations, files
 from shared.rest.resources.past import replays as past_replays
+from shared.rest.resources.people import approvals, pairings, users
 from shared.rest.resources.replication import replica
+from shared.rest.resources.tinyagi import heartbeats, unsupported
 
 
 @endpoint("GET", "/api/openapi.json")

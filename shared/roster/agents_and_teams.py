@@ -1,4 +1,4 @@
-"""Creates and changes agents and teams; ``shared.admin.retire`` deletes agents.
+"""Creates and changes agents and teams; ``shared.rest.admin.retire`` deletes agents.
 
 REST, the command line, the operator's file and the action ``create_agent`` all come here. A field that a change does
 not name stays. The caller owns the transaction.
@@ -14,9 +14,9 @@ from typing import Annotated, Any, TypeVar
 import apsw
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from shared.core import cron
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
-from shared.core.validation import reason, where
+from shared.core.text.validation import reason, where
+from shared.core.time import cron
 from shared.db.roster import agent_pauses, agents, teams
 from shared.db.roster.agents import Agent
 from shared.db.roster.destinations import slug

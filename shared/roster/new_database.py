@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from shared.core import clock
+from shared.core.time import clock
 from shared.db.engine import meta, schema
 from shared.db.engine.connection import open_connection, scalar, transaction
 from shared.db.engine.migrate import migrate

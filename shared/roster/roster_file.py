@@ -31,7 +31,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
-from shared.core.validation import reason
+from shared.core.text.validation import reason
 from shared.db.roster import accounts as stored_accounts
 from shared.db.roster import agents, teams
 from shared.roster import accounts, agents_and_teams

@@ -6,8 +6,8 @@ from typing import Any, Literal, TypedDict, get_args
 import apsw
 
 from shared.channels import registry
-from shared.core import patterns
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
+from shared.core.text import patterns
 from shared.db.roster import agents, chats, destinations, wirings
 from shared.db.roster.chats import Chat
 from shared.db.roster.wirings import EngageMode, IgnoredMessagePolicy, SenderScope, SessionMode, Wiring

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
-from shared.db.queue.series import CALLED_OFF
+from shared.db.queue.schedules.series import CALLED_OFF
 from spark_jobs.daily import DailyJob, main_of
 
 SCHEMA = StructType(

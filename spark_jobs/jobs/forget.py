@@ -5,7 +5,7 @@ Exit codes: see :mod:`spark_jobs.command_line`.
 
 from collections.abc import Sequence
 
-from shared.core import clock
+from shared.core.time import clock
 from spark_jobs.command_line import parser_of, run_command
 from spark_jobs.mart.forget import forget
 from spark_jobs.mart.manifest import MartInvalid

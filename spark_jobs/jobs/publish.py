@@ -6,7 +6,7 @@ It needs no Spark session. Exit codes: see :mod:`spark_jobs.command_line`.
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from shared.core import clock
+from shared.core.time import clock
 from spark_jobs.command_line import parser_of, position_arguments, position_of, run_command
 from spark_jobs.mart.manifest import MartManifest
 from spark_jobs.mart.places import opened

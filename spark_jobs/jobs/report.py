@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from shared.core import clock
+from shared.core.time import clock
 from spark_jobs.command_line import OutInvalid, parser_of, run_command
 from spark_jobs.mart.places import present
 from spark_jobs.report.facts import Facts

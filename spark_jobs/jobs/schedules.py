@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
-from shared.core.cron import next_occurrence
 from shared.core.errors import ConfigInvalid
+from shared.core.time.cron import next_occurrence
 from spark_jobs.daily import DailyJob, main_of
 
 MOST_MISSED = 1000

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyarrow import compute as pc
 
-from shared.db.queue.series import CALLED_OFF
+from shared.db.queue.schedules.series import CALLED_OFF
 from spark_jobs.mart.manifest import MartInvalid, Privacy
 from spark_jobs.mart.tables import MartTable
 

@@ -1,11 +1,11 @@
-"""Reads a Litestream replica by position: pins one (``shared/replica/positions``), and restores it once a host.
+"""Reads a Litestream replica by position: pins one (``shared/db/replica/positions``), and restores it once a host.
 
 A replica is an object-storage prefix (``s3://bucket/prefix?endpoint=http://127.0.0.1:9000``) or a folder
 (``file:///var/backups/postroom``). The real ``litestream`` program does the reading; these modules add what it lacks.
 Credentials come from the environment (``AWS_ACCESS_KEY_ID`` ...) or its files, never from the URL.
 """
 
-from shared.replica.positions import (
+from shared.db.replica.positions import (
     Pin,
     PositionMissing,
     ReplicaInvalid,

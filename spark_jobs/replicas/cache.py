@@ -19,12 +19,12 @@ import apsw
 from shared.core.errors import PermanentError
 from shared.db.engine.connection import scalar
 from shared.db.engine.owner_only import make_folder
-from shared.replica import lease_record
-from shared.replica.litestream_program import restore_command
-from shared.replica.positions.errors import PositionMissing, ReplicaInvalid, ReplicaMissing, RestoreFailed
-from shared.replica.positions.litestream import ask_store, refusal, run, stored_files
-from shared.replica.positions.pins import Pin, no_such_txid, resolve
-from shared.replica.positions.urls import check_url, shown
+from shared.db.replica import lease_record
+from shared.db.replica.litestream_program import restore_command
+from shared.db.replica.positions.errors import PositionMissing, ReplicaInvalid, ReplicaMissing, RestoreFailed
+from shared.db.replica.positions.litestream import ask_store, refusal, run, stored_files
+from shared.db.replica.positions.pins import Pin, no_such_txid, resolve
+from shared.db.replica.positions.urls import check_url, shown
 from spark_jobs.seconds import counted
 
 CACHE_BYTES = 10 * 2**30

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from tests.agents.model_dialects import DIALECTS, Event
 from tests.agents.model_script import Answer, Conversation, Directive, Script
-from tests.shared.gateway.model_host import hosting
+from tests.shared.turns.gateway.model_host import hosting
 
 _FOR_EVER_S = 3600.0
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from shared.tools import registry
+from shared.turns.tools import registry
 from tests.e2e.conftest import until
 
 pytestmark = pytest.mark.agents

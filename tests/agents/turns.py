@@ -11,10 +11,10 @@ from shared.agents.programs.limits import Limits
 from shared.db.engine.connection import open_connection
 from shared.db.engine.group_commit import Writer
 from shared.db.spending.usage import TurnName
-from shared.gateway.model_gateway import ModelGateway
-from shared.gateway.upstreams import GatewaySettings
-from shared.mcp.app import McpApp
-from shared.turn.doors import TurnDoors
+from shared.turns.gateway.model_gateway import ModelGateway
+from shared.turns.gateway.upstreams import GatewaySettings
+from shared.turns.mcp.app import McpApp
+from shared.turns.run.doors import TurnDoors
 from tests.agents.harness import KEY
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}

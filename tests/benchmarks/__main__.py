@@ -15,8 +15,8 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tests.benchmarks import report
-from tests.benchmarks.measure import Line, Scale
+from tests.benchmarks.harness import report
+from tests.benchmarks.harness.measure import Line, Scale
 
 _DOCS = Path("docs/benchmarks.md")
 _SECTIONS = {

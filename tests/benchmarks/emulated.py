@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.growth import build
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, family, must_be, percentile, shared_mb
-from tests.benchmarks.store import NOW
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, family, must_be, percentile, shared_mb
+from tests.benchmarks.harness.store import NOW
 from tests.emulator.harness import copy_project, launch
 from tests.liveness import is_alive
 

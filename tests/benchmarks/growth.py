@@ -14,11 +14,21 @@ import uvloop
 
 from shared.db.engine.connection import open_connection, rows, scalar
 from shared.roster.new_database import prepare_database
-from tests.benchmarks import client
-from tests.benchmarks.client import Connection, connections, load
-from tests.benchmarks.measure import Line, Scale, Spread, at_least, at_most, interleave, percentile, rate, ratios
-from tests.benchmarks.store import NOW, Store, echo_agent, wire
-from tests.benchmarks.system import System
+from tests.benchmarks.harness import client
+from tests.benchmarks.harness.client import Connection, connections, load
+from tests.benchmarks.harness.measure import (
+    Line,
+    Scale,
+    Spread,
+    at_least,
+    at_most,
+    interleave,
+    percentile,
+    rate,
+    ratios,
+)
+from tests.benchmarks.harness.store import NOW, Store, echo_agent, wire
+from tests.benchmarks.harness.system import System
 from tests.benchmarks.turns import AGENTS, Answers, at_once, one_after_the_other
 from tests.benchmarks.webhook import webhooks
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import uvloop
 
 from shared.db.engine.connection import open_connection, rows
-from tests.benchmarks import client
-from tests.benchmarks.client import Connection, connections
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, memory_mb, must_be, percentile
-from tests.benchmarks.store import Place, Store, echo_agent, wire
-from tests.benchmarks.system import System
+from tests.benchmarks.harness import client
+from tests.benchmarks.harness.client import Connection, connections
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, memory_mb, must_be, percentile
+from tests.benchmarks.harness.store import Place, Store, echo_agent, wire
+from tests.benchmarks.harness.system import System
 from tests.benchmarks.turns import Answers
 
 _AGENTS = 100

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from shared.channels import registry
 from shared.channels.base import WebhookRequest
-from shared.core import clock
+from shared.core.time import clock
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app, read_body
 

@@ -14,11 +14,21 @@ import apsw
 
 from shared.db.engine.connection import rows
 from shared.runtime.kick import Kicker
-from tests.benchmarks.crew import crew, wait_until
-from tests.benchmarks.measure import Line, Scale, Spread, at_least, at_most, interleave, must_be, percentile, ratios
+from tests.benchmarks.harness.crew import crew, wait_until
+from tests.benchmarks.harness.measure import (
+    Line,
+    Scale,
+    Spread,
+    at_least,
+    at_most,
+    interleave,
+    must_be,
+    percentile,
+    ratios,
+)
+from tests.benchmarks.harness.store import NOW, TEXT, Store
+from tests.benchmarks.harness.system import System
 from tests.benchmarks.raw import Raw
-from tests.benchmarks.store import NOW, TEXT, Store
-from tests.benchmarks.system import System
 
 _PAIRS = 4
 _SESSIONS = 16

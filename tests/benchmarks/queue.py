@@ -8,10 +8,10 @@ from pathlib import Path
 import apsw
 
 from shared.db.engine.connection import rows
-from tests.benchmarks.measure import Line, Scale, Spread, at_least, at_most, interleave, rate, ratios
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_least, at_most, interleave, rate, ratios
+from tests.benchmarks.harness.store import NOW, TEXT, Store
 from tests.benchmarks.peers import peers
 from tests.benchmarks.raw import Raw
-from tests.benchmarks.store import NOW, TEXT, Store
 
 LEVELS = ("NORMAL", "FULL")
 _BACKLOG = 500

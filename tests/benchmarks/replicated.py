@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from shared.db.engine.connection import transaction
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, must_be, percentile, ratios
-from tests.benchmarks.store import Store
-from tests.benchmarks.system import System, forced_snapshots
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, must_be, percentile, ratios
+from tests.benchmarks.harness.store import Store
+from tests.benchmarks.harness.system import System, forced_snapshots
 
 _PER_SECOND = 200
 

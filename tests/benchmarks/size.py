@@ -6,8 +6,8 @@ import sys
 import time
 from collections.abc import Iterator
 
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, family, memory_mb
-from tests.benchmarks.system import System
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, family, memory_mb
+from tests.benchmarks.harness.system import System
 
 _FUNCTIONS = ("ingest", "dispatch", "deliver", "sweep", "recurrence", "api")
 _IMPORT = "import time; before = time.process_time(); import functions.ingest; print(time.process_time() - before)"

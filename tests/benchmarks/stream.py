@@ -10,9 +10,9 @@ import uvloop
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.queue import events
 from shared.runtime.kick import Kicker
-from tests.benchmarks.crew import crew
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, must_be, percentile
-from tests.benchmarks.system import System
+from tests.benchmarks.harness.crew import crew
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, must_be, percentile
+from tests.benchmarks.harness.system import System
 
 _READERS = 200
 _PER_SECOND = 500

@@ -11,11 +11,11 @@ import uvloop
 from shared.db.engine.connection import open_connection, rows
 from shared.db.roster.agents import Agent
 from shared.runtime.kick import Listener
-from tests.benchmarks import client
-from tests.benchmarks.client import Load, connections, load
-from tests.benchmarks.measure import Line, Scale, Spread, at_least, at_most, percentile, ratios
-from tests.benchmarks.store import command_agent, echo_agent, wire
-from tests.benchmarks.system import System
+from tests.benchmarks.harness import client
+from tests.benchmarks.harness.client import Load, connections, load
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_least, at_most, percentile, ratios
+from tests.benchmarks.harness.store import command_agent, echo_agent, wire
+from tests.benchmarks.harness.system import System
 from tests.benchmarks.webhook import answered_ms, webhooks, whole
 
 AGENTS = 10

@@ -5,13 +5,13 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from shared.core import clock
+from shared.core.time import clock
 from shared.db.engine.connection import rows
 from tests.benchmarks.growth import build
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, ms, percentile
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, ms, percentile
+from tests.benchmarks.harness.store import Store
+from tests.benchmarks.harness.system import System, tick
 from tests.benchmarks.replicated import Paced
-from tests.benchmarks.store import Store
-from tests.benchmarks.system import System, tick
 
 _DAYS_MS = 24 * 60 * 60 * 1000
 

@@ -11,12 +11,12 @@ from functools import partial
 import uvloop
 
 from shared.db.engine.connection import open_connection, transaction
-from shared.replica.sync import sync
-from tests.benchmarks import client
-from tests.benchmarks.client import Connection, Load, connections, load
-from tests.benchmarks.measure import Line, Scale, Spread, at_least, at_most, percentile, ratios
-from tests.benchmarks.platform import Platform, platform
-from tests.benchmarks.system import System, tick
+from shared.db.replica.sync import sync
+from tests.benchmarks.harness import client
+from tests.benchmarks.harness.client import Connection, Load, connections, load
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_least, at_most, percentile, ratios
+from tests.benchmarks.harness.platform import Platform, platform
+from tests.benchmarks.harness.system import System, tick
 
 TINYAGI_PER_S = 2059  # POST /api/message, 32 connections, server alone, NORMAL; measured on a like machine
 _CONCURRENCY = 32

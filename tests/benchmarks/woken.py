@@ -10,7 +10,7 @@ import uvloop
 from functions.dispatch import Dispatch
 from shared.core import logs
 from shared.core.settings import Settings
-from shared.turn.turn_runner import RunningTurn, TurnRunner
+from shared.turns.run.turn_runner import RunningTurn, TurnRunner
 
 _OUT = os.dup(1)
 

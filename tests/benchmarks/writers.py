@@ -10,9 +10,9 @@ import apsw
 import uvloop
 
 from shared.db.engine.group_commit import Writer
-from tests.benchmarks.crew import crew, wait_until
-from tests.benchmarks.measure import Line, Scale, Slice, Spread, at_least, at_most, interleave, must_be, ratios
-from tests.benchmarks.store import Store
+from tests.benchmarks.harness.crew import crew, wait_until
+from tests.benchmarks.harness.measure import Line, Scale, Slice, Spread, at_least, at_most, interleave, must_be, ratios
+from tests.benchmarks.harness.store import Store
 
 _CONCURRENT = 64
 _WRITERS = 8

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.routing.quotations import QUOTATION_WITHHELD
+from shared.conversation.routing.quotations import QUOTATION_WITHHELD
 from tests.e2e.conftest import System, until
 from tests.emulator.harness import copy_project
 

@@ -186,7 +186,7 @@ def test_a_changed_route_applies_at_once_and_a_broken_template_does_not(emulator
 
 def test_no_request_fails_while_functions_are_replaced(emulator: Start, project: Path) -> None:
     running = emulator()
-    url, shared = running.url, project / "shared" / "core" / "clock.py"
+    url, shared = running.url, project / "shared" / "core" / "time" / "clock.py"
     statuses, until = [], time.monotonic() + 90
 
     os.utime(shared)

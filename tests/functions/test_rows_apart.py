@@ -8,14 +8,14 @@ from functions.deliver import Deliver
 from functions.dispatch import Dispatch
 from functions.recurrence import Recurrence
 from functions.sweep import Sweep
-from shared.core import clock
+from shared.conversation.inbound.events import handle
 from shared.core.settings import Settings
+from shared.core.time import clock
 from shared.db.engine.connection import rows, transaction
-from shared.inbound.events import handle
 from shared.queue import series, turns
 from tests.fake_client import FakeClient
-from tests.functions.test_deliver import Platform
-from tests.shared.routing.router.kit import ASK, become, event, make_chat, wire
+from tests.functions.deliver.test_deliver import Platform
+from tests.shared.conversation.routing.router.kit import ASK, become, event, make_chat, wire
 from tests.support import NOW, answer, column, put, row, take
 
 

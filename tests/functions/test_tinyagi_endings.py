@@ -12,7 +12,8 @@ import pytest
 from functions import api
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, messages
-from shared.queue import mailbox, turns
+from shared.queue import turns
+from shared.queue.teamwork import mailbox
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from tests.api_client import ask, call, frames, get, post, stream, whole
 from tests.support import NOW, column, make_agent, make_chat, put, take, wire

@@ -12,10 +12,10 @@ import apsw
 import pytest
 from moto.server import ThreadedMotoServer
 
-from shared.replica import lease_record
-from shared.replica.litestream_program import program
-from shared.replica.object_store import open_store
-from shared.replica.positions import litestream
+from shared.db.replica import lease_record
+from shared.db.replica.litestream_program import program
+from shared.db.replica.object_store import open_store
+from shared.db.replica.positions import litestream
 
 MIGRATIONS = Path(__file__).parents[2] / "shared" / "db" / "migrations"
 DAY_MS = 86_400_000

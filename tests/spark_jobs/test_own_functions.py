@@ -11,9 +11,9 @@ from pyspark.sql.types import StructType
 
 from shared.core import ids
 from shared.db.engine.connection import open_connection, rows
-from shared.replica import lease_record
-from shared.replica.lease_record import ReplicaPrefix
-from shared.replica.object_store import open_store
+from shared.db.replica import lease_record
+from shared.db.replica.lease_record import ReplicaPrefix
+from shared.db.replica.object_store import open_store
 from spark_jobs import replicas
 from spark_jobs.copies import describe
 from spark_jobs.datasource import LitestreamReader, open_replica

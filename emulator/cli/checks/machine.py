@@ -14,7 +14,7 @@ from emulator.cli.checks.finding import Finding, ok, problem, warning
 from shared.agents.programs import containment
 from shared.agents.programs.containment import LeashPolicy
 from shared.core.errors import ConfigInvalid
-from shared.replica import litestream_program
+from shared.db.replica import litestream_program
 
 _JAVA = 17  # Spark's oldest
 _MEMORY_MB = 512  # the system itself takes 230

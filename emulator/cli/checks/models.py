@@ -7,9 +7,9 @@ from emulator.base.environment import EnvSetting
 from emulator.cli.checks.finding import Finding, ok, problem, warning
 from emulator.cli.checks.installation import StoredAgent
 from shared.core.errors import ConfigInvalid
-from shared.gateway import readiness
-from shared.gateway.readiness import Readiness
-from shared.gateway.upstreams import GatewaySettings
+from shared.turns.gateway import readiness
+from shared.turns.gateway.readiness import Readiness
+from shared.turns.gateway.upstreams import GatewaySettings
 
 
 def load(files: Sequence[EnvSetting], environ: Mapping[str, str]) -> GatewaySettings | Finding:

@@ -9,7 +9,7 @@ from emulator.cli.output import time_span
 from shared.core.errors import PostroomError
 from shared.db.engine import meta, restore_proofs
 from shared.db.engine.connection import open_connection
-from shared.replica import replica_problems, replica_report
+from shared.db.replica import replica_problems, replica_report
 
 _MEND = "emulator replica drill --no-kill"
 

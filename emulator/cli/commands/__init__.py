@@ -8,25 +8,16 @@ import typer
 
 from emulator.base import version
 from emulator.cli.commands import (
-    agents,
-    approvals,
-    chats,
     data,
-    destinations,
     doctor,
-    dropped,
     messages,
-    pairings,
     responses,
     schedules,
     search,
-    seeds,
     sessions,
     status,
-    teams,
     tools,
     usage,
-    users,
     validate,
     verify,
     why,
@@ -34,7 +25,9 @@ from emulator.cli.commands import (
 from emulator.cli.commands.channels import accounts, channel
 from emulator.cli.commands.frame import command
 from emulator.cli.commands.past import replay
+from emulator.cli.commands.people import approvals, dropped, pairings, users
 from emulator.cli.commands.replica import group as replica
+from emulator.cli.commands.roster import agents, chats, destinations, seeds, teams
 
 _GROUPS = {
     "agents": agents.app,

@@ -16,8 +16,8 @@ from emulator.cli.checks.finding import Finding, problem
 from emulator.cli.commands import frame
 from emulator.cli.output import result
 from shared.channels import registry
-from shared.core import clock
 from shared.core.settings import Settings
+from shared.core.time import clock
 
 NOT_WELL = 1
 _GATEWAY_PORT = 8080

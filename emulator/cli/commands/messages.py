@@ -19,7 +19,7 @@ from emulator.cli.output import (
     shorten,
     time_span,
 )
-from shared.core import clock
+from shared.core.time import clock
 
 app = group("Messages to agents: pending, running or dead, and the history of each.")
 

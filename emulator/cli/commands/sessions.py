@@ -7,7 +7,7 @@ import typer
 from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import Limit, command, group
 from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result, shorten, time_span
-from shared.core import clock
+from shared.core.time import clock
 
 app = group("Sessions: the context of each agent in each chat, and the ways to start over.")
 

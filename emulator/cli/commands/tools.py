@@ -50,7 +50,7 @@ def serve_tools(
     api.get("agents", agent)
     tools = RestTools(api, agent, chat)
     try:
-        from shared.mcp import stdio  # a second to import
+        from shared.turns.mcp import stdio  # a second to import
     except ImportError as error:
         raise errors.UsageError(f"the tools need the library mcp, which is not installed: {error}") from None
     asyncio.run(stdio.serve(tools))

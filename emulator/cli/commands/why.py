@@ -6,7 +6,7 @@ import typer
 
 from emulator.base import errors
 from emulator.cli.client import RestClient
-from emulator.cli.commands.dropped import named
+from emulator.cli.commands.people.dropped import named
 from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result
 
 

@@ -12,8 +12,8 @@ from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.discord.attachments import Cdn
 from emulator.platforms.discord.calls import ApiResult
-from emulator.platforms.discord.gateway import FakeGateway
-from emulator.platforms.discord.gateway_sessions import GatewaySessions
+from emulator.platforms.discord.gateway.server import FakeGateway
+from emulator.platforms.discord.gateway.sessions import GatewaySessions
 from emulator.platforms.discord.guard import RouteGuard
 from emulator.platforms.discord.guild_objects import GuildObjects
 from emulator.platforms.discord.messages import DiscordMessages

@@ -9,7 +9,7 @@ from typing import Any
 from emulator.platforms import reactions
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import Clock
-from emulator.platforms.discord.gateway_sessions import GatewaySessions
+from emulator.platforms.discord.gateway.sessions import GatewaySessions
 from emulator.platforms.discord.guild_objects import GuildObjects, member
 from emulator.platforms.discord.message_body import MessageBodies, UploadedPart
 from emulator.platforms.discord.objects import DiscordObjects, emoji_object

@@ -30,16 +30,16 @@ from emulator.platforms.telegram.calls import (
     respond,
     uploads_of,
 )
-from emulator.platforms.telegram.chats import TelegramChats
-from emulator.platforms.telegram.drafts import TelegramDrafts
-from emulator.platforms.telegram.files import TelegramFiles
 from emulator.platforms.telegram.flood import FloodControl
-from emulator.platforms.telegram.managed import ManagedBots
-from emulator.platforms.telegram.media_messages import TelegramMediaMessages
-from emulator.platforms.telegram.messages import TelegramMessages
+from emulator.platforms.telegram.methods.chats import TelegramChats
+from emulator.platforms.telegram.methods.drafts import TelegramDrafts
+from emulator.platforms.telegram.methods.files import TelegramFiles
+from emulator.platforms.telegram.methods.managed import ManagedBots
+from emulator.platforms.telegram.methods.media_messages import TelegramMediaMessages
+from emulator.platforms.telegram.methods.messages import TelegramMessages
+from emulator.platforms.telegram.methods.setup import BOT_RIGHTS, TelegramSetup
 from emulator.platforms.telegram.objects import TelegramObjects
 from emulator.platforms.telegram.places import TelegramPlaces
-from emulator.platforms.telegram.setup import BOT_RIGHTS, TelegramSetup
 from emulator.platforms.telegram.updates import UpdateDelivery
 from shared.core import logs
 

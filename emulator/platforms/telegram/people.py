@@ -13,8 +13,8 @@ from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.errors import ActionRefused
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
-from emulator.platforms.telegram.managed import TAP
 from emulator.platforms.telegram.markup import find, utf16_length
+from emulator.platforms.telegram.methods.managed import TAP
 from emulator.platforms.telegram.objects import TelegramObjects
 from emulator.platforms.telegram.queue import KINDS
 from emulator.platforms.telegram.texts import MAX_TEXT

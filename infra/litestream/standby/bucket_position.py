@@ -1,7 +1,7 @@
 """The newest position that a prefix has in the bucket."""
 
-from shared.replica.lease_record import ReplicaPrefix
-from shared.replica.object_store import ObjectStore
+from shared.db.replica.lease_record import ReplicaPrefix
+from shared.db.replica.object_store import ObjectStore
 
 _AT_ONCE = 1000
 

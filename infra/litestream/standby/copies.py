@@ -19,9 +19,9 @@ from infra.litestream.standby.decisions import STILL_S, CopyStep, next_copy_step
 from infra.litestream.standby.follower import Follower
 from shared.core.errors import PostroomError
 from shared.db.engine.connection import open_connection, scalar
-from shared.replica import lease_record, sync_permit
-from shared.replica.lease_record import LeaseRecord, ReplicaPrefix, prefix_url
-from shared.replica.object_store import ObjectStore
+from shared.db.replica import lease_record, sync_permit
+from shared.db.replica.lease_record import LeaseRecord, ReplicaPrefix, prefix_url
+from shared.db.replica.object_store import ObjectStore
 
 _TEND_EVERY_S = 0.1  # whether a copy is whole
 _LIST_EVERY_S = 5.0  # what the bucket has; each listing is paid for

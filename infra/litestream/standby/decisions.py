@@ -7,7 +7,7 @@ was left. At a hole it waits for ever. Both look like a replica in which nothing
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from shared.replica.lease_record import ReplicaPrefix
+from shared.db.replica.lease_record import ReplicaPrefix
 
 STILL_S = 30.0
 

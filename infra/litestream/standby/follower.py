@@ -13,9 +13,9 @@ from infra.litestream.replica_settings import follow_ms_from
 from infra.litestream.standby.decisions import CopyFacts, FollowerProgress
 from infra.processes import follow, kill_group, spawn
 from shared.db.engine.owner_only import UMASK, make_folder
-from shared.replica import sync_permit
-from shared.replica.lease_record import ReplicaPrefix
-from shared.replica.litestream_program import environment_for, follow_command
+from shared.db.replica import sync_permit
+from shared.db.replica.lease_record import ReplicaPrefix
+from shared.db.replica.litestream_program import environment_for, follow_command
 
 _STOP_LIMIT_S = 5.0
 

@@ -23,14 +23,15 @@ from infra.litestream.standby.copies import damage_of
 from infra.litestream.standby.follower import Follower
 from infra.litestream.wal import begin_log
 from infra.processes import kill_group, spawn
-from shared.core import clock, ids
+from shared.core import ids
 from shared.core.errors import PostroomError
+from shared.core.time import clock
 from shared.db.engine import checkpoints
 from shared.db.engine.owner_only import replace_text
-from shared.replica import lease_record, sync_permit
-from shared.replica.lease_record import LeaseRecord, ReplicaPrefix, prefix_url
-from shared.replica.litestream_program import program
-from shared.replica.object_store import ObjectStore, ReplicaObject
+from shared.db.replica import lease_record, sync_permit
+from shared.db.replica.lease_record import LeaseRecord, ReplicaPrefix, prefix_url
+from shared.db.replica.litestream_program import program
+from shared.db.replica.object_store import ObjectStore, ReplicaObject
 
 CONFIG_FILE = "infra/litestream.yml"
 _DELETED_AT_ONCE = 500

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from infra.litestream.lease_owner import LeaseOwner
-from shared.replica.lease_record import LeaseRecord
-from shared.replica.object_store import ReplicaObject
+from shared.db.replica.lease_record import LeaseRecord
+from shared.db.replica.object_store import ReplicaObject
 
 _MARGIN_S = 0.1  # clocks of two machines differ in their speed by far less
 _LOOKS = 20  # in the time that the lease lasts

@@ -38,9 +38,9 @@ from infra.litestream.supervisor import Fenced
 from infra.serving import serving_lock
 from shared.core import logs
 from shared.core.errors import ConfigInvalid, PostroomError
-from shared.replica import sync_permit
-from shared.replica.lease_record import NAME
-from shared.replica.litestream_program import environment_for
+from shared.db.replica import sync_permit
+from shared.db.replica.lease_record import NAME
+from shared.db.replica.litestream_program import environment_for
 
 LEAST_LEASE_MS = 5000
 _HEAD_START_PAUSE_S = 60.0  # after one that was in vain: each copies the whole database to the bucket

@@ -13,7 +13,7 @@ EndingWord = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one run. The time of a whole turn is limited for every provider alike: see ``shared/turn/agent_run.py``.
+    """Of one run. The time of a whole turn is limited for every provider alike: see ``shared/turns/run/agent_run.py``.
 
     Attributes:
         idle_ms: without a line of output, while no tool call is open.

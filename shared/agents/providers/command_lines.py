@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from shared.agents.access import ToolAnswer
 from shared.agents.base import Failed, Init, Progress, ProviderEvent, Result, Text, Turn, Used
-from shared.core import half_characters
+from shared.core.text import half_characters
 
 _MOST_TOKENS = 10**12  # of one line
 

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 from shared.agents import own_files, session_files
 from shared.agents.access import Toolbox, ToolSpec
 from shared.agents.base import Turn, TurnMessage
-from shared.core import durations
+from shared.core.time import durations
 
 _HERE = frozenset({
     "send_message", "send_card", "edit_message", "send_file", "add_reaction", "ask_user_question", "schedule_task",

@@ -51,7 +51,6 @@ from shared.channels.discord.interactions import DiscordInteraction
 from shared.channels.discord.routes import SendRoute
 from shared.channels.manifest import Manifest, ManifestSetting
 from shared.channels.platform_api import CallResult
-from shared.core import half_characters, redaction
 from shared.core.errors import (
     NotFetched,
     NotPossible,
@@ -61,6 +60,7 @@ from shared.core.errors import (
     RetryableError,
     SignatureInvalid,
 )
+from shared.core.text import half_characters, redaction
 from shared.runtime.http_client import Client
 
 FRESH_MS = 5 * 60_000  # the largest distance of a signed timestamp from now; an older capture can't be replayed

@@ -12,7 +12,7 @@ from shared.channels.multipart import Form
 from shared.channels.platform_api import ApiAnswer, CallResult
 from shared.channels.telegram import limits
 from shared.channels.telegram.answers import classify
-from shared.core import redaction
+from shared.core.text import redaction
 from shared.runtime.http_client import Client
 
 

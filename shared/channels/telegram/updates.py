@@ -28,9 +28,9 @@ from shared.channels.telegram.objects import (
     entities_of,
     message_of,
 )
-from shared.core import half_characters
 from shared.core.content import QuotedMessage
 from shared.core.errors import PayloadInvalid
+from shared.core.text import half_characters
 
 _MESSAGES: dict[str, Kind] = {
     "message": "message",

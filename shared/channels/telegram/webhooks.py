@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from shared.channels import sanitize
 from shared.channels.base import Registration
-from shared.core import redaction
+from shared.core.text import redaction
 
 UPDATES = (
     "message", "edited_message", "channel_post", "edited_channel_post", "callback_query", "my_chat_member",

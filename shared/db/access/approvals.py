@@ -6,8 +6,8 @@
                    └─expire, withdraw─> expired
 
 Each way out is one UPDATE that expects a pending approval: of two decisions at once, the second finds it decided. What
-follows is in the same transaction, and in ``shared.inbound.decisions``. A unique index allows one pending approval of a
-kind and subject.
+follows is in the same transaction, and in ``shared.conversation.inbound.decisions``. A unique index allows one pending
+approval of a kind and subject.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Members of agents, and the users whom an approver refused. ``shared.access.people`` writes them."""
+"""Members of agents, and the users whom an approver refused. ``shared.conversation.access.people`` writes them."""
 
 import apsw
 

@@ -1,4 +1,7 @@
-"""Roles: owners, who may do everything, and admins of one agent or of all. ``shared.access.people`` grants them."""
+"""Roles: owners, who may do everything, and admins of one agent or of all.
+
+``shared.conversation.access.people`` grants them.
+"""
 
 from typing import Literal
 

@@ -2,7 +2,7 @@
 
 Litestream holds a read transaction open, so that no writer begins the log again before it has read all of it. But in
 0.5.17 a transaction that is opened during a request over the control socket ends with that request, and functions that
-wait for the replica make such requests all the time (``shared/replica/sync.py``). From then on another process's
+wait for the replica make such requests all the time (``shared/db/replica/sync.py``). From then on another process's
 checkpoint moves commits that Litestream has not read. The next writer begins the log again over them, and Litestream
 goes on at the new beginning: it calls replicated what no restore finds. Its own checkpoints are safe, because it holds
 the write lock and reads to the end before.

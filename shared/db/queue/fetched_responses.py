@@ -7,8 +7,9 @@ import apsw
 
 from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import rows
-from shared.db.queue import events, schedule_runs
+from shared.db.queue import events
 from shared.db.queue.events import NewEvent
+from shared.db.queue.schedules import schedule_runs
 from shared.db.queue.walks import old_rows_follow
 
 _ACK = """

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import apsw
 
-from shared.core.periods import PeriodName
+from shared.core.time.periods import PeriodName
 from shared.db.engine.connection import rows
 
 UnitName = Literal["money", "tokens"]

@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 import apsw
 from typing_extensions import TypedDict
 
-from shared.core import periods
-from shared.core.periods import PeriodName
+from shared.core.time import periods
+from shared.core.time.periods import PeriodName
 from shared.db.engine.connection import rows
 from shared.db.engine.named_rows import NEWEST, named
 from shared.db.spending import budgets, usage

@@ -19,9 +19,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from shared.core import half_characters, logs
+from shared.core import logs
 from shared.core.errors import ConfigInvalid, NotAllowed, NotFound, NotReplicated, PostroomError, WrongState
-from shared.core.validation import reason, where
+from shared.core.text import half_characters
+from shared.core.text.validation import reason, where
 from shared.rest.http.service import Service
 from shared.runtime.app import read_body
 

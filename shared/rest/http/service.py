@@ -8,10 +8,10 @@ from typing import TypeVar
 import apsw
 
 from shared.channels import registry
-from shared.core import clock
 from shared.core.settings import Settings
+from shared.core.time import clock
 from shared.db.engine.connection import open_connection
-from shared.replica.sync import API, Replication
+from shared.db.replica.sync import API, Replication
 from shared.rest.http.background_reads import BackgroundReads
 from shared.rest.live.feed import EventFeed
 from shared.rest.live.unfetched_responses import UnfetchedResponses

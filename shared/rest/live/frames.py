@@ -16,7 +16,7 @@ from shared.db.queue import chat_messages
 from shared.db.queue.events import RecordedEvent
 from shared.db.views import stream
 from shared.db.views.stream import StreamedMessage, StreamedResponse
-from shared.queue import rooms
+from shared.queue.teamwork import rooms
 
 _SHOWN_CHARACTERS = 4000  # of an answer; responseLength holds the length of the whole
 _SHOWN_OF_MESSAGE = 120

@@ -12,7 +12,7 @@ import asyncio
 import apsw
 
 from shared.channels import registry
-from shared.core import clock
+from shared.core.time import clock
 from shared.db.queue.events import RecordedEvent
 from shared.db.views import responses
 from shared.rest.live import frames

@@ -8,14 +8,14 @@ import apsw
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from shared.admin import retire
 from shared.agents import registry
-from shared.core import clock
 from shared.core.settings import Settings
+from shared.core.time import clock
 from shared.db.roster import agent_pauses, agents
 from shared.db.roster.agent_pauses import AgentPause, PauseCode
 from shared.db.views import history
 from shared.db.views.history import HistoryLine
+from shared.rest.admin import retire
 from shared.rest.http import free_programs
 from shared.rest.http.common import OK, LimitQuery, Ok, Removed
 from shared.rest.http.endpoint import Body, RequestRefused, endpoint

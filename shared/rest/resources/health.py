@@ -4,14 +4,14 @@ from pathlib import Path
 
 from typing_extensions import TypedDict
 
-from shared.access import channel_watch
-from shared.core import clock
+from shared.conversation.access import channel_watch
 from shared.core.errors import NotReplicated
+from shared.core.time import clock
 from shared.db.engine import meta
+from shared.db.replica.last_comparison import LastComparison
+from shared.db.replica.sync import sync
 from shared.db.roster import agent_pauses
 from shared.db.roster.agent_pauses import AgentPause
-from shared.replica.last_comparison import LastComparison
-from shared.replica.sync import sync
 from shared.rest.http.endpoint import endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.replication.replica import overdue

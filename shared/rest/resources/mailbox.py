@@ -11,13 +11,13 @@ import apsw
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from shared.core import clock
 from shared.core.errors import NotFound, WrongState
+from shared.core.time import clock
 from shared.db.queue import mailbox as mailbox_rows
 from shared.db.queue import messages
 from shared.db.queue.mailbox import MailboxMessage
-from shared.queue import chain_ends, mailbox
-from shared.queue.chains import MailLimits, MailRefused
+from shared.queue.teamwork import chain_ends, mailbox
+from shared.queue.teamwork.chains import MailLimits, MailRefused
 from shared.rest.http.common import LimitQuery
 from shared.rest.http.endpoint import Body, endpoint
 from shared.rest.http.service import Service

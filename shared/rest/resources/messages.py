@@ -9,8 +9,9 @@ import apsw
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
-from shared.core import clock
+from shared.conversation.routing import addressing
 from shared.core.accounts import FURTHER
+from shared.core.time import clock
 from shared.db.queue import messages, sessions
 from shared.db.roster import agents, chats, wirings
 from shared.db.views import messages as message_views
@@ -21,7 +22,6 @@ from shared.rest.http.common import OK, Ok
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources import teams
-from shared.routing import addressing
 
 _LONGEST_WAIT_S = 60.0
 

@@ -7,8 +7,8 @@ import apsw
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from shared.core import clock
 from shared.core.errors import NotFound, WrongState
+from shared.core.time import clock
 from shared.db.queue import conversations, messages, responses
 from shared.db.queue.messages import MessageRef
 from shared.db.views import messages as message_views

@@ -11,7 +11,8 @@ from typing_extensions import TypedDict
 
 from shared.channels import outgoing_files, registry
 from shared.channels.base import OutgoingFile
-from shared.core import clock, ids, logs
+from shared.core import ids, logs
+from shared.core.time import clock
 from shared.db.queue import dead_responses, fetched_responses, polled_channels, responses
 from shared.db.roster import agents, chats, wirings
 from shared.db.views import responses as response_views

@@ -5,8 +5,8 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from shared.admin import apply_file
-from shared.core import clock
+from shared.core.time import clock
+from shared.rest.admin import apply_file
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.agents import refuse_free_programs

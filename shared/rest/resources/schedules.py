@@ -9,13 +9,13 @@ import apsw
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from shared.access import people
 from shared.channels import registry
-from shared.core import clock, cron
+from shared.conversation.access import people
 from shared.core.errors import NotFound
+from shared.core.time import clock, cron
 from shared.db.access import users
 from shared.db.queue import messages, sessions
-from shared.db.queue.series import Plan
+from shared.db.queue.schedules.series import Plan
 from shared.db.roster import agents, chats, destinations, wirings
 from shared.db.roster.chats import Chat
 from shared.queue import schedules, series

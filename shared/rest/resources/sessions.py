@@ -7,8 +7,8 @@ import apsw
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from shared.core import clock
 from shared.core.errors import NotFound
+from shared.core.time import clock
 from shared.db.engine import named_rows
 from shared.db.queue import replays, sessions
 from shared.db.queue.replays import SessionMessage

@@ -6,9 +6,9 @@ from typing import Literal, NotRequired
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from shared.access import channel_watch
 from shared.channels import registry
-from shared.core import clock
+from shared.conversation.access import channel_watch
+from shared.core.time import clock
 from shared.db.engine import named_rows
 from shared.db.platforms import channel_outages, channel_pauses, channel_watches
 from shared.db.platforms.channel_outages import ChannelOutage, OutageCode
@@ -19,10 +19,11 @@ from shared.db.views.history import EventView
 from shared.rest.http.common import LimitQuery
 from shared.rest.http.endpoint import endpoint
 from shared.rest.http.service import Service
-from shared.rest.resources import heartbeats, teams
+from shared.rest.resources import teams
 from shared.rest.resources.agents import AgentView, agent_view
 from shared.rest.resources.replication import replica
 from shared.rest.resources.replication.views import ReplicaSummary
+from shared.rest.resources.tinyagi import heartbeats
 
 
 class ServerStatus(TypedDict):

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from pydantic import Field
 from starlette.requests import Request
 
-from shared.core import clock
+from shared.core.time import clock
 from shared.db.queue import events
 from shared.rest.http.endpoint import Query, RequestRefused, endpoint
 from shared.rest.http.event_stream import EventStream

@@ -6,17 +6,17 @@ import apsw
 from pydantic import ConfigDict, Field, StringConstraints
 from typing_extensions import TypedDict
 
-from shared.core import clock
+from shared.conversation.routing.addressing import TeamName
+from shared.core.time import clock
 from shared.db.roster import teams
 from shared.db.views import history
 from shared.db.views.history import RoomLine
-from shared.queue import rooms
+from shared.queue.teamwork import rooms
 from shared.rest.http.common import OK, LimitQuery, Ok
 from shared.rest.http.endpoint import Body, endpoint
 from shared.rest.http.service import Service
 from shared.roster import agents_and_teams
 from shared.roster.agents_and_teams import known_team
-from shared.routing.addressing import TeamName
 
 
 class TeamView(TypedDict):

@@ -6,15 +6,15 @@ import apsw
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from shared.core import clock
 from shared.core.errors import NotFound
+from shared.core.time import clock
 from shared.db.queue import sessions
 from shared.db.roster import destinations
 from shared.rest.http.endpoint import Body, endpoint
 from shared.rest.http.service import Service
 from shared.roster.agents_and_teams import known_agent
-from shared.tools import registry
-from shared.tools.toolbox import Caller, SessionToolbox
+from shared.turns.tools import registry
+from shared.turns.tools.toolbox import Caller, SessionToolbox
 
 _OPERATOR = "operator"  # in place of a turn's token
 

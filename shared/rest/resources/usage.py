@@ -6,16 +6,16 @@ import apsw
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from shared.core import clock, periods
+from shared.conversation.inbound import decisions
 from shared.core.errors import NotFound
-from shared.core.periods import PeriodName
+from shared.core.time import clock, periods
+from shared.core.time.periods import PeriodName
 from shared.db.engine import named_rows
 from shared.db.roster import agent_pauses
 from shared.db.spending import budgets
 from shared.db.spending.budgets import UnitName
 from shared.db.views import spending
 from shared.db.views.spending import BudgetView, UsageDayView, UsageTotalView, UsageView
-from shared.inbound import decisions
 from shared.rest.http.common import OK, Ok, PageQuery
 from shared.rest.http.endpoint import Body, Query, endpoint
 from shared.rest.http.service import Service

@@ -7,7 +7,7 @@ from pydantic import Field
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from shared.core import clock
+from shared.core.time import clock
 from shared.db.engine import past
 from shared.db.queue import messages
 from shared.db.views import spending, why, why_sentences

@@ -14,12 +14,12 @@ import uvloop
 
 from shared.db.engine.connection import open_connection, scalar
 from shared.db.roster.agents import Agent
-from tests.benchmarks import client
 from tests.benchmarks.agents.single import WITH_TOKEN, leash, send_mail
-from tests.benchmarks.client import Connection, connections
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, family, must_be, percentile, shared_mb
-from tests.benchmarks.store import Store, command_agent, wire
-from tests.benchmarks.system import System, tick
+from tests.benchmarks.harness import client
+from tests.benchmarks.harness.client import Connection, connections
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, family, must_be, percentile, shared_mb
+from tests.benchmarks.harness.store import Store, command_agent, wire
+from tests.benchmarks.harness.system import System, tick
 from tests.liveness import processes_naming
 
 _SESSIONS = 100

@@ -20,11 +20,11 @@ from shared.db.engine.connection import open_connection, transaction
 from shared.db.engine.group_commit import Writer
 from shared.db.spending import budgets
 from shared.db.spending.usage import TurnName
-from shared.gateway.model_gateway import ModelGateway
-from shared.gateway.tokens import ProgramTurn
-from shared.gateway.upstreams import GatewaySettings
 from shared.roster.new_database import prepare_database
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, percentile
+from shared.turns.gateway.model_gateway import ModelGateway
+from shared.turns.gateway.tokens import ProgramTurn
+from shared.turns.gateway.upstreams import GatewaySettings
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, percentile
 
 _EVENTS = 200
 _PAUSE_S = 0.002  # between events: a fast model

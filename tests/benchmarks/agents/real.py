@@ -20,9 +20,9 @@ from shared.agents.providers.claude import invocation
 from shared.agents.providers.claude.config import ClaudeConfig
 from shared.db.roster.agents import Agent
 from tests.benchmarks.agents.single import leash, turns_ms
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, percentile
-from tests.benchmarks.store import wire
-from tests.benchmarks.system import System
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, percentile
+from tests.benchmarks.harness.store import wire
+from tests.benchmarks.harness.system import System
 from tests.benchmarks.turns import Answers
 
 _KEY = "benchmark-key-of-the-operator"

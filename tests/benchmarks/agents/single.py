@@ -12,10 +12,10 @@ import uvloop
 from shared.agents.programs import containment
 from shared.db.engine.connection import open_connection, rows
 from shared.db.roster.agents import Agent
-from tests.benchmarks.client import Connection, connections, post
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, family, percentile
-from tests.benchmarks.store import command_agent, wire
-from tests.benchmarks.system import System
+from tests.benchmarks.harness.client import Connection, connections, post
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, family, percentile
+from tests.benchmarks.harness.store import command_agent, wire
+from tests.benchmarks.harness.system import System
 from tests.benchmarks.turns import Answers
 from tests.benchmarks.webhook import webhooks
 

@@ -13,12 +13,12 @@ from starlette.types import Receive, Scope, Send
 from shared.core.settings import Settings
 from shared.db.engine.connection import open_connection, scalar
 from shared.db.engine.group_commit import Writer
-from shared.gateway.server import ProgramServer
-from shared.mcp.app import McpApp
-from shared.tools.toolbox import Caller, SessionToolbox
-from tests.benchmarks.client import Connection, connections
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, percentile
-from tests.benchmarks.store import Store
+from shared.turns.gateway.server import ProgramServer
+from shared.turns.mcp.app import McpApp
+from shared.turns.tools.toolbox import Caller, SessionToolbox
+from tests.benchmarks.harness.client import Connection, connections
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, percentile
+from tests.benchmarks.harness.store import Store
 
 _TOKEN = "benchmark-token"
 _REVISIONS = ("2025-06-18", "2026-07-28")

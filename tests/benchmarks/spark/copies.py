@@ -7,13 +7,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from shared.replica import sync
-from shared.replica.litestream_program import program
+from shared.db.replica import sync
+from shared.db.replica.litestream_program import program
 from spark_jobs import replicas
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, interleave, ms, must_be, percentile, ratios
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, interleave, ms, must_be, percentile, ratios
+from tests.benchmarks.harness.store import Store
+from tests.benchmarks.harness.system import System
 from tests.benchmarks.spark.history import history
-from tests.benchmarks.store import Store
-from tests.benchmarks.system import System
 
 _PAUSE_S = 0.137  # no multiple of Litestream's own interval
 _LIMIT_S = 30.0

@@ -11,11 +11,11 @@ from pathlib import Path
 import apsw
 
 from shared.db.engine.connection import rows, scalar
-from shared.replica.litestream_program import program
+from shared.db.replica.litestream_program import program
 from shared.roster.new_database import prepare_database
 from spark_jobs import replicas
 from spark_jobs.replicas import Pin
-from tests.benchmarks.measure import Scale
+from tests.benchmarks.harness.measure import Scale
 
 DAY_MS = 86_400_000
 BEGIN = 1_760_000_400_000 // DAY_MS * DAY_MS

@@ -19,10 +19,20 @@ from spark_jobs.mart.privacy import key_of
 from spark_jobs.mart.publish import publish
 from spark_jobs.mart.source import PinnedTables
 from spark_jobs.replicas import Pin
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, family, interleave, must_be, ratios, shared_mb
+from tests.benchmarks.harness.measure import (
+    Line,
+    Scale,
+    Spread,
+    at_most,
+    family,
+    interleave,
+    must_be,
+    ratios,
+    shared_mb,
+)
+from tests.benchmarks.harness.store import NOW
 from tests.benchmarks.spark.engines import duck
 from tests.benchmarks.spark.history import History, history
-from tests.benchmarks.store import NOW
 
 _EXPORT = (
     "COPY (SELECT *, strftime(make_timestamp(created_at * 1000), '%Y-%m-%d') AS day FROM file.messages)"

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import GreaterThanOrEqual, LessThan
 from pyspark.sql.types import StructType
 
-from shared.core import clock
+from shared.core.time import clock
 from shared.db.engine.connection import scalar
 from spark_jobs import replicas
 from spark_jobs.copies import describe
@@ -23,7 +23,7 @@ from spark_jobs.mart.places import opened
 from spark_jobs.mart.privacy import key_of
 from spark_jobs.mart.publish import publish
 from spark_jobs.mart.source import PinnedTables
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, interleave, must_be, ratios
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, interleave, must_be, ratios
 from tests.benchmarks.spark.engines import DUCK, NO_JDBC, PANDAS, duck, jdbc, jdbc_jar, spark_session
 from tests.benchmarks.spark.history import BEGIN, DAY_MS, DAYS, History, history
 

@@ -10,9 +10,9 @@ from functools import partial
 
 from tests.benchmarks.emulated import running
 from tests.benchmarks.growth import build
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, interleave
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, interleave
+from tests.benchmarks.harness.store import NOW
 from tests.benchmarks.spark.history import history
-from tests.benchmarks.store import NOW
 
 _MESSAGES = 5_000
 _WHY = "the bar is for a quiet machine: Java starts, then Spark, then its Python workers, on the same two cores"

@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from shared.core import clock
+from shared.core.time import clock
 from shared.db.engine.connection import open_connection, scalar, transaction
-from tests.benchmarks.measure import Line, Scale, Spread, at_most, must_be, percentile
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, must_be, percentile
+from tests.benchmarks.harness.system import System
 from tests.benchmarks.spark.engines import spark_session
-from tests.benchmarks.system import System
 
 _PER_SECOND = 500
 _TRIGGER_S = 1

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from shared.core.errors import NotReplicated
+from shared.db.replica.sync import sync
 from shared.queue.turns import APOLOGY
-from shared.replica.sync import sync
 from tests.e2e.crash.harness import AWS, ROOT, Post, query, until
 from tests.e2e.crash.people import by_chat
 

@@ -1,7 +1,7 @@
 """A function on a clock that jumps: ``python -m tests.e2e.crash.jumping FILE ingest --fd 3 --timeout 10s``.
 
-Only ``shared.core.clock`` reads the wall clock, so this process of the tests replaces that one function; production has
-no such switch. The first eight bytes of FILE are the milliseconds by which the clock is off.
+Only ``shared.core.time.clock`` reads the wall clock, so this process of the tests replaces that one function;
+production has no such switch. The first eight bytes of FILE are the milliseconds by which the clock is off.
 """
 
 import mmap
@@ -9,7 +9,7 @@ import struct
 import sys
 from pathlib import Path
 
-from shared.core import clock
+from shared.core.time import clock
 
 
 def jump(path: Path, offset_ms: int) -> None:

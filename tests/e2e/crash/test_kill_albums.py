@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from shared.routing.albums import QUIET_MS
+from shared.conversation.routing.albums import QUIET_MS
 from tests.e2e.crash import invariants
 from tests.e2e.crash.albums import AlbumPlatform
 from tests.e2e.crash.conftest import Make

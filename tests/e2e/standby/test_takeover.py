@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.replica import lease_record
-from shared.replica.object_store import open_store
+from shared.db.replica import lease_record
+from shared.db.replica.object_store import open_store
 from tests.e2e.crash.harness import AWS, lines, until
 from tests.e2e.standby import ledger
 from tests.e2e.standby.conftest import AGENTS, CHATS, MakeHost

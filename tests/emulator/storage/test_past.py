@@ -17,8 +17,8 @@ from emulator.storage import past as storage
 from shared.db.engine import meta, past, schema
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.engine.past import Past
-from shared.replica.litestream_program import program
-from shared.replica.positions import litestream
+from shared.db.replica.litestream_program import program
+from shared.db.replica.positions import litestream
 from shared.roster.new_database import prepare_database
 from tests.support import put
 

@@ -16,7 +16,7 @@ import pytest
 from emulator.base.environment import DUMMY_AWS
 from emulator.storage import replica, s3_process
 from emulator.storage.s3_server import ObjectFolder, StoredObject
-from shared.replica.litestream_program import program
+from shared.db.replica.litestream_program import program
 from tests.emulator.harness import ROOT, fetch
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]} | DUMMY_AWS

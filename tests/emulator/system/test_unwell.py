@@ -1,8 +1,8 @@
 """What the chat page is told about the channels."""
 
 from emulator.system.unwell import unwell
-from shared.access import channel_watch
 from shared.channels.base import Registration
+from shared.conversation.access import channel_watch
 from shared.db.engine.connection import rows, transaction
 from shared.db.platforms import channel_pauses
 from tests.support import NOW

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from shared.replica import sync_permit
-from tests.functions.test_deliver import LONG, Platform, service_of, worked
+from shared.db.replica import sync_permit
+from tests.functions.deliver.test_deliver import LONG, Platform, service_of, worked
 from tests.support import answer, column, row
 
 

@@ -8,15 +8,15 @@ import pytest
 
 from shared.channels import registry
 from shared.channels.base import Event, WebhookRequest
+from shared.conversation.inbound import events, withdrawals
 from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, mailbox, responses
-from shared.inbound import events, withdrawals
 from shared.queue import cancellations, endings, replies, turns
 from shared.queue.turns import Failure, RetryPolicy
+from tests.functions.deliver.test_deliver import Platform, step
 from tests.functions.ingest.kit import EVENTS, discord
-from tests.functions.test_deliver import Platform, step
 from tests.support import column
 
 pytestmark = pytest.mark.usefixtures("day_of_the_events")

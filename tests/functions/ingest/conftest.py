@@ -5,7 +5,7 @@ import math
 import pytest
 
 from functions import ingest
-from shared.replica import sync_permit
+from shared.db.replica import sync_permit
 from tests.support import column
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from shared.access import people
+from shared.conversation.access import people
 from shared.db.access import users
 from shared.db.engine.connection import transaction
 from shared.db.roster import accounts, chats

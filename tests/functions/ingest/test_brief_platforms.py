@@ -6,11 +6,11 @@ import json
 import pytest
 
 from functions import ingest
-from shared.access import people
+from shared.conversation.access import people
+from shared.conversation.inbound import withdrawals
 from shared.db.access import users
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats
-from shared.inbound import withdrawals
 from shared.roster import wirings
 from tests.functions.ingest.kit import DM, EVENTS, ask, discord, post
 from tests.support import NOW, column, dump, make_agent

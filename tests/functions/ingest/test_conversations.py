@@ -2,10 +2,10 @@
 
 import json
 
-from shared.core import clock
+from shared.conversation.inbound import events
 from shared.core.policy import AccessPolicy
+from shared.core.time import clock
 from shared.db.engine.connection import rows, transaction
-from shared.inbound import events
 from shared.runtime.kick import Listener
 from tests.functions.ingest.kit import EVENTS, drained, post, telegram
 from tests.support import column

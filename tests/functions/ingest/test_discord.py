@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from shared.access import people
+from shared.conversation.access import people
 from shared.db.access import users
 from shared.db.engine.connection import transaction
 from shared.db.roster import chats

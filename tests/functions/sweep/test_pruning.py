@@ -7,16 +7,17 @@ from functools import partial
 from functions import sweep
 from functions.recurrence import Recurrence
 from functions.sweep import Sweep
-from shared.access import requests
+from shared.conversation.access import requests
+from shared.conversation.inbound import pairing
 from shared.core import ids
 from shared.core.settings import Settings
 from shared.db.access import approvals, dropped, questions, rates
 from shared.db.engine import meta
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import conversations, events, responses, schedule_runs
+from shared.db.queue import conversations, events, responses
+from shared.db.queue.schedules import schedule_runs
 from shared.db.spending import usage
 from shared.db.spending.usage import Tokens, TurnName
-from shared.inbound import pairing
 from shared.runtime.kick import Listener
 from tests.approval_requests import LATE, POLICY, person
 from tests.functions.sweep.kit import DAY, NINE, SERIES, done, missed, run, sweep_at

@@ -12,7 +12,7 @@ from infra.discord_relay.gateway import GatewayClient, RelayOptions
 from infra.discord_relay.outbox import Outbox
 from infra.discord_relay.state import StateFile
 from shared.channels import standard_webhooks
-from shared.core import clock
+from shared.core.time import clock
 
 SECRET = "whsec_eGW35rnSQddE0zDuw7Og/k+dNq912WKR"
 APP = "1290000000000000001"

@@ -17,7 +17,7 @@ from shared.core.errors import InUse, NotReplicated
 from shared.core.settings import Settings
 from shared.db.engine import checkpoints, meta
 from shared.db.engine.connection import open_connection, rows, scalar, transaction
-from shared.replica.sync import Replication, sync
+from shared.db.replica.sync import Replication, sync
 from tests.emulator.harness import descendants
 from tests.infra.litestream.test_litestream import PATIENCE_S, command, until
 from tests.infra.litestream.test_replicate import lease_of

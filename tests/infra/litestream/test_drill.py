@@ -8,7 +8,7 @@ import pytest
 from infra.litestream.drill import DeadWriter, DrillRefused, check_room, present_prefix
 from shared.db.engine import restore_proofs
 from shared.db.engine.connection import rows, transaction
-from shared.replica.litestream_program import environment_for, program
+from shared.db.replica.litestream_program import environment_for, program
 from tests.support import NOW
 
 ENVIRON = {"PATH": os.environ["PATH"]}

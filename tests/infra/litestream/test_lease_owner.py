@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infra.litestream.lease_owner import BOOT_ID, LeaseOwner, new_token, owner_of, place_of
-from shared.replica.lease_record import NO_RECORD
+from shared.db.replica.lease_record import NO_RECORD
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import yaml
 
 from infra.litestream.replica_settings import POSITION_KEPT_MS, SNAPSHOT_RETENTION_MS
 from infra.template.cloudformation import parse
-from shared.core.durations import parse_ms
+from shared.core.time.durations import parse_ms
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.roster import agents
 from tests.infra.processes import ROOT, Process

@@ -16,8 +16,8 @@ from infra.litestream.local_files import FilePace, remove_sent, sent
 from shared.core.errors import NotReplicated
 from shared.db.engine import meta
 from shared.db.engine.connection import open_connection, rows, transaction
-from shared.replica.litestream_program import program, restore_command
-from shared.replica.sync import sync
+from shared.db.replica.litestream_program import program, restore_command
+from shared.db.replica.sync import sync
 from shared.roster.new_database import prepare_database
 from tests.infra.litestream.test_litestream import until
 from tests.infra.litestream.test_replicate import Replicating, Scripted

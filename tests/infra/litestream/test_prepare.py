@@ -4,9 +4,9 @@ import asyncio
 from pathlib import Path
 
 from infra.litestream.prepare import Step
-from shared.replica import lease_record
-from shared.replica.lease_record import ReplicaPrefix
-from shared.replica.object_store import open_store
+from shared.db.replica import lease_record
+from shared.db.replica.lease_record import ReplicaPrefix
+from shared.db.replica.object_store import open_store
 from tests.infra.litestream.test_restore import ENVIRONMENT, Machine, one, url
 
 __all__ = ["one", "url"]

@@ -28,8 +28,8 @@ from infra.processes import spawn
 from shared.core.errors import NotReplicated
 from shared.db.engine import meta
 from shared.db.engine.connection import open_connection, rows, transaction
-from shared.replica.object_store import FolderStore
-from shared.replica.sync import sync
+from shared.db.replica.object_store import FolderStore
+from shared.db.replica.sync import sync
 from shared.roster.new_database import prepare_database
 from tests.infra.litestream.test_litestream import command, until
 from tests.infra.processes import ROOT, Process

@@ -6,17 +6,17 @@ import threading
 
 import pytest
 
-from infra.litestream import request_metrics
-from infra.litestream.bucket_survey import sum_up
+from infra.litestream.bucket import request_metrics
+from infra.litestream.bucket.bucket_survey import sum_up
 from infra.litestream.lease import Lease
 from infra.litestream.lease_owner import LeaseOwner
 from infra.litestream.report_writer import ReportWriter, without_query
 from shared.core.errors import ConfigInvalid
-from shared.replica import replica_report
-from shared.replica.lease_record import ReplicaPrefix
-from shared.replica.object_store import FolderStore, ListedObject, open_store
-from shared.replica.replica_report import LevelFacts
-from shared.replica.request_counts import OF_A_RESTORE, RequestCounts
+from shared.db.replica import replica_report
+from shared.db.replica.lease_record import ReplicaPrefix
+from shared.db.replica.object_store import FolderStore, ListedObject, open_store
+from shared.db.replica.replica_report import LevelFacts
+from shared.db.replica.request_counts import OF_A_RESTORE, RequestCounts
 from tests.support import NOW
 
 DAY = "2027-01-15"

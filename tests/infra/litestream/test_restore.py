@@ -21,10 +21,10 @@ from infra.litestream.restored_files import FileRefused, HistoryFacts, ReplicaRe
 from shared.core.errors import DatabaseRefused
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.queue import events
-from shared.replica import lease_record
-from shared.replica.lease_record import LeaseRecord, ReplicaPrefix
-from shared.replica.litestream_program import program
-from shared.replica.object_store import FolderStore, StoreUnreachable, open_store
+from shared.db.replica import lease_record
+from shared.db.replica.lease_record import LeaseRecord, ReplicaPrefix
+from shared.db.replica.litestream_program import program
+from shared.db.replica.object_store import FolderStore, StoreUnreachable, open_store
 from shared.roster.new_database import prepare_database
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 from tests.infra.processes import ROOT

@@ -17,10 +17,10 @@ from infra.litestream.restored_files import read_facts
 from infra.litestream.supervisor import LitestreamSupervisor
 from shared.core.errors import NotReplicated
 from shared.core.settings import Settings
-from shared.replica import sync_permit
-from shared.replica.lease_record import ReplicaPrefix
-from shared.replica.object_store import FolderStore, StoreUnreachable, open_store
-from shared.replica.sync import Replication
+from shared.db.replica import sync_permit
+from shared.db.replica.lease_record import ReplicaPrefix
+from shared.db.replica.object_store import FolderStore, StoreUnreachable, open_store
+from shared.db.replica.sync import Replication
 from shared.roster.new_database import prepare_database
 from tests.e2e.crash.test_s3 import ERROR, XML, Faulty, _Proxied
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server

@@ -18,8 +18,8 @@ import pytest
 from infra.litestream.restored_files import read_facts
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.queue import events
-from shared.replica import lease_record
-from shared.replica.object_store import ObjectStore, open_store
+from shared.db.replica import lease_record
+from shared.db.replica.object_store import ObjectStore, open_store
 from shared.roster.new_database import prepare_database
 from spark_jobs import replicas
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server

@@ -13,7 +13,7 @@ from infra.template.cloudformation import TemplateInvalid
 from infra.template.deployment import load
 from infra.template.specs import FunctionSpec, RouteSpec, TickSpec
 from shared.channels import standard_webhooks
-from shared.gateway.upstreams import GatewaySettings, upstreams
+from shared.turns.gateway.upstreams import GatewaySettings, upstreams
 
 ROOT = Path(__file__).parents[3]
 TEMPLATE = ROOT / "template.yaml"

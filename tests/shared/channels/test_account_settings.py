@@ -8,7 +8,7 @@ from shared.channels import account_secrets, registry
 from shared.channels.account_settings import stated
 from shared.channels.telegram.channel import TelegramSettings
 from shared.core.errors import ConfigInvalid
-from shared.core.redaction import redact
+from shared.core.text.redaction import redact
 
 TOKEN = "7100200301:AASecondSecondSecondSecondSecondSecond1"
 

@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import pytest
 
-from shared.core import redaction
 from shared.core.errors import (
     ChatGone,
     ChatMoved,
@@ -16,6 +15,7 @@ from shared.core.errors import (
     TokenRefused,
 )
 from shared.core.settings import Settings
+from shared.core.text import redaction
 from shared.db.engine.connection import rows, transaction
 from shared.db.platforms import channel_outages, channel_pauses
 from shared.db.platforms.channel_outages import ChannelOutage

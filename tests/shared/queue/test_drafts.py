@@ -3,11 +3,11 @@
 import pytest
 
 from shared.channels.base import Event
+from shared.conversation.inbound import events
 from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.db.platforms import drafts as stored
-from shared.inbound import events
 from shared.queue import drafts
 from tests.support import NOW, column, put, take
 

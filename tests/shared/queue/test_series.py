@@ -7,12 +7,13 @@ import pytest
 
 from shared.core.errors import ClaimLost, ConfigInvalid, NotFound, PermanentError, RetryableError, WrongState
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import claims, fetched_responses, messages, responses, schedule_runs
-from shared.db.queue.message_series import MESSAGES
+from shared.db.queue import claims, fetched_responses, messages, responses
 from shared.db.queue.messages import NewMessage
-from shared.db.queue.response_series import RESPONSES
 from shared.db.queue.responses import NewResponse
-from shared.db.queue.series import ALREADY_LIVE, Next
+from shared.db.queue.schedules import schedule_runs
+from shared.db.queue.schedules.message_series import MESSAGES
+from shared.db.queue.schedules.response_series import RESPONSES
+from shared.db.queue.schedules.series import ALREADY_LIVE, Next
 from shared.queue import deliveries, series, turns
 from shared.queue.deliveries import DeliveryPolicy
 from shared.queue.series import Change, When

@@ -8,7 +8,8 @@ from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, messages, ready_sessions, replays, sessions
 from shared.db.queue.messages import NewMessage
-from shared.queue import mailbox, replies, session_reset, turns
+from shared.queue import replies, session_reset, turns
+from shared.queue.teamwork import mailbox
 from shared.queue.turns import TurnReply
 from tests.forks import outcomes
 from tests.support import NOW, column, draw, make_agent, make_chat, make_session, plan, put, row, take, texts

@@ -3,8 +3,8 @@ import json
 import apsw
 import pytest
 
-from shared.core import redaction
 from shared.core.errors import ClaimLost
+from shared.core.text import redaction
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, messages, ready_sessions, sessions
 from shared.db.queue.messages import NewMessage

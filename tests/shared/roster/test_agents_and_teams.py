@@ -2,12 +2,12 @@
 
 import pytest
 
-from shared.admin import retire
+from shared.conversation.inbound import pairing
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import agents, teams
 from shared.db.roster.teams import Team
-from shared.inbound import pairing
+from shared.rest.admin import retire
 from shared.roster import agents_and_teams
 from tests.support import NOW, column, dump, make_agent, make_chat, plan, put, take, wire
 

@@ -1,11 +1,11 @@
 import pytest
 
-from shared.admin import retire
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import responses
 from shared.db.roster import chats, destinations, wirings
 from shared.db.roster.chats import Chat
+from shared.rest.admin import retire
 from shared.roster import wirings as wiring
 from tests.forks import race
 from tests.support import NOW, answer, dump, make_agent, make_chat, make_session
@@ -190,7 +190,7 @@ def test_a_disconnected_agent_loses_the_wiring_and_the_destination(conn):
 
 
 CONNECT = """
-from shared.admin import retire
+from shared.rest.admin import retire
 from shared.roster import wirings
 with transaction(conn):
     print(wirings.connect(conn, 1, "assistant", {"priority": int(sys.argv[2])}, now_ms=1).id)

@@ -10,9 +10,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from shared.replica import object_store
-from shared.replica.litestream_program import LitestreamMissing, program
-from shared.replica.positions import litestream
+from shared.db.replica import object_store
+from shared.db.replica.litestream_program import LitestreamMissing, program
+from shared.db.replica.positions import litestream
 from spark_jobs import replicas
 from spark_jobs.replicas import Pin
 

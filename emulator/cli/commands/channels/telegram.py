@@ -19,9 +19,9 @@ from shared.channels.base import Registration
 from shared.channels.telegram import connecting, webhooks
 from shared.channels.telegram.channel import TelegramChannel
 from shared.channels.telegram.connecting import BotState, Connected
+from shared.conversation.routing import commands
 from shared.core import accounts
 from shared.core.errors import ConfigInvalid, WrongState
-from shared.routing import commands
 from shared.runtime.http_client import Client
 from shared.runtime.httpcore_client import HttpClient
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.core import clock
 from shared.core.errors import PostroomError
+from shared.core.time import clock
 
 
 @dataclass(frozen=True, slots=True)

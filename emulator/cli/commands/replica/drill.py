@@ -20,8 +20,8 @@ from emulator.cli.commands.replica import hosts
 from emulator.cli.commands.replica.load import Load
 from emulator.cli.commands.replica.status import size
 from emulator.cli.output import CommandResult, FactList, TextTable, result
-from shared.core import clock
 from shared.core.errors import PostroomError
+from shared.core.time import clock
 
 if TYPE_CHECKING:
     from infra.litestream import Comparison, DrillResult

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from emulator.platforms.discord.calls import ApiResult, DiscordError, invalid, read_body, read_json
-from emulator.platforms.discord.gateway import FakeGateway
+from emulator.platforms.discord.gateway.server import FakeGateway
 from emulator.platforms.discord.guild_objects import GuildObjects, member
 from emulator.platforms.discord.objects import DiscordObjects
 from emulator.platforms.discord.snowflakes import Snowflakes

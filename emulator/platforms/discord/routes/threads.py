@@ -11,7 +11,7 @@ from aiohttp import web
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import Clock
 from emulator.platforms.discord.calls import ApiResult, DiscordError, invalid, read_body
-from emulator.platforms.discord.gateway_sessions import GatewaySessions
+from emulator.platforms.discord.gateway.sessions import GatewaySessions
 from emulator.platforms.discord.objects import DiscordObjects
 from emulator.platforms.discord.routes.places import DiscordPlaces
 from emulator.platforms.discord.snowflakes import Snowflakes

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from shared.agents.base import Failed
 from shared.agents.providers.claude.stream import ClaudeLimit, ClaudeResult
-from shared.core import redaction
 from shared.core.failures import FailureCode
+from shared.core.text import redaction
 
 _LONGEST = 300  # characters of its text
 

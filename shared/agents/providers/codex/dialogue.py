@@ -16,7 +16,7 @@ from typing import Any
 
 from shared.agents.base import Failed, Init, Progress, ProviderEvent, Result
 from shared.agents.providers.codex import approvals, failures
-from shared.core import half_characters
+from shared.core.text import half_characters
 
 _INITIALIZE, _THREAD, _TURN, _LATER = 1, 2, 3, 10  # ids of our requests
 _NO_SUCH_METHOD = -32601

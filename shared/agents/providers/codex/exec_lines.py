@@ -7,7 +7,7 @@ from typing import Any
 from shared.agents.base import Failed, Init, Progress, Result
 from shared.agents.providers.codex import failures
 from shared.agents.providers.codex.dialogue import CodexTool, Step
-from shared.core import half_characters
+from shared.core.text import half_characters
 
 _TOOLS = ("mcp_tool_call", "command_execution", "file_change", "web_search")
 

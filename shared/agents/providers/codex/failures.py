@@ -1,6 +1,6 @@
 """What an error of codex means for the turn, in our words. Its own text is for operators only, never an answer.
 
-Where the gateway refused a request, it knows the reason better: see ``shared/turn/refusals.py``.
+Where the gateway refused a request, it knows the reason better: see ``shared/turns/run/refusals.py``.
 """
 
 import re
@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from shared.agents.base import Failed
-from shared.core import redaction
 from shared.core.failures import FailureCode
+from shared.core.text import redaction
 
 _LONGEST = 300  # characters of its text
 

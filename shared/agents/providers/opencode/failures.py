@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.agents.base import Failed
-from shared.core import redaction
 from shared.core.failures import FailureCode
+from shared.core.text import redaction
 
 _LONGEST = 300  # characters of its text
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")

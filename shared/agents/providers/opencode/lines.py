@@ -11,7 +11,7 @@ from typing import Any
 
 from shared.agents.base import Acted, Failed, Init, Progress, ProviderEvent
 from shared.agents.providers.opencode import failures
-from shared.core import half_characters
+from shared.core.text import half_characters
 
 MOST_BROKEN = 3  # steps in a row
 

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from shared.core.backoff import has_slept
 from shared.core.content import private_to
 from shared.core.errors import RowInvalid
+from shared.core.time.backoff import has_slept
 from shared.db.engine.connection import rows
 from shared.db.queue.claims.rows import Claim
 from shared.db.queue.message_row import COLUMNS, Message, message_of

@@ -6,10 +6,11 @@ import apsw
 
 from shared.core.content import private_to
 from shared.db.engine.connection import rows
-from shared.db.queue import events, schedule_runs
+from shared.db.queue import events
 from shared.db.queue.claims.batch import due_batch
 from shared.db.queue.claims.rows import Claim, check_all
 from shared.db.queue.message_row import COLUMNS, Message, message_of
+from shared.db.queue.schedules import schedule_runs
 
 CONTEXT = f"""
     SELECT {COLUMNS}

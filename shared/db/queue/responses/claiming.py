@@ -3,9 +3,9 @@
 import apsw
 
 from shared.db.engine.connection import rows
-from shared.db.queue import schedule_runs
 from shared.db.queue.responses.due import OPEN_CHATS
 from shared.db.queue.responses.rows import COLUMNS, COLUMNS_SQL, Response, claimed_row, readable_row
+from shared.db.queue.schedules import schedule_runs
 
 _CLAIM = f"""
     UPDATE responses

@@ -8,8 +8,8 @@ from typing_extensions import TypedDict
 
 from shared.channels import account_settings, registry
 from shared.core import accounts as names
-from shared.core import clock
 from shared.core.errors import NotFound, WrongState
+from shared.core.time import clock
 from shared.db.platforms import channel_pauses
 from shared.db.roster import accounts
 from shared.db.roster.accounts import Account

@@ -6,8 +6,8 @@ from typing import Annotated
 import apsw
 from pydantic import Field
 
-from shared.core import clock
 from shared.core.errors import NotFound
+from shared.core.time import clock
 from shared.db.queue import responses
 from shared.db.queue.responses import NewResponse
 from shared.db.views import own_responses

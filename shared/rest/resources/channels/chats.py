@@ -6,14 +6,14 @@ import apsw
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from shared.admin import retire
-from shared.core import clock
 from shared.core.errors import NotFound, WrongState
 from shared.core.policy import SenderPolicy
+from shared.core.time import clock
 from shared.db.roster import chats, destinations
 from shared.db.roster.wirings import EngageMode, IgnoredMessagePolicy, SenderScope, SessionMode
 from shared.db.views import access
 from shared.db.views.access import ChatView, WiringView
+from shared.rest.admin import retire
 from shared.rest.http.common import OK, Ok, PageQuery, Removed
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service

@@ -6,8 +6,8 @@ import apsw
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from shared.core import clock
 from shared.core.errors import NotFound
+from shared.core.time import clock
 from shared.db.engine import named_rows
 from shared.db.roster import destinations
 from shared.db.views import access

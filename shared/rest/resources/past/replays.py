@@ -6,8 +6,8 @@ import apsw
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from shared.core import clock
 from shared.core.errors import NotFound, WrongState
+from shared.core.time import clock
 from shared.db.engine.past import Past
 from shared.db.queue import messages, past_replays, sessions
 from shared.db.queue.sessions import Session

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from shared.core import clock
 from shared.core.errors import NotReplicated
+from shared.core.time import clock
 from shared.db.engine import meta, restore_proofs
 from shared.db.engine.restore_proofs import RestoreProof
-from shared.replica import replica_lag, replica_problems, replica_report
-from shared.replica.bucket_cost import PRICES_AS_OF, month_cost
-from shared.replica.replica_report import ReplicaReport
-from shared.replica.request_counts import RequestCounts
-from shared.replica.sync import read_positions
+from shared.db.replica import replica_lag, replica_problems, replica_report
+from shared.db.replica.bucket_cost import PRICES_AS_OF, month_cost
+from shared.db.replica.replica_report import ReplicaReport
+from shared.db.replica.request_counts import RequestCounts
+from shared.db.replica.sync import read_positions
 from shared.rest.http.endpoint import endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.replication.views import (

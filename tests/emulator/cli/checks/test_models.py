@@ -6,7 +6,7 @@ from emulator.base.environment import EnvSetting
 from emulator.cli.checks import models
 from emulator.cli.checks.finding import Finding
 from emulator.cli.checks.installation import StoredAgent
-from shared.gateway.upstreams import GatewaySettings
+from shared.turns.gateway.upstreams import GatewaySettings
 
 NOW = 1_800_000_000_000
 

@@ -3,7 +3,7 @@
 from emulator.cli.checks import proof
 from shared.db.engine import meta, restore_proofs
 from shared.db.engine.connection import transaction
-from tests.shared.replica.test_replica_report import HOUR, PROOF, REPORT
+from tests.shared.db.replica.test_replica_report import HOUR, PROOF, REPORT
 from tests.support import NOW
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from shared.access import requests
+from shared.conversation.access import requests
 from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
 from shared.db.access import dropped

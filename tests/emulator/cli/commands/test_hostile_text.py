@@ -9,15 +9,15 @@ from typer.testing import CliRunner
 
 from emulator.cli.client import find
 from emulator.cli.main import app
+from shared.conversation.inbound import events
 from shared.db.access import approvals, dropped
 from shared.db.access.approvals import NewApproval
 from shared.db.engine.connection import transaction
 from shared.db.queue import agent_messages
 from shared.db.queue.agent_messages import AgentMessage
 from shared.db.roster import chats
-from shared.inbound import events
 from tests.emulator.cli.commands.conftest import Postroom
-from tests.shared.routing.router.kit import OPEN, event, make_chat, wire
+from tests.shared.conversation.routing.router.kit import OPEN, event, make_chat, wire
 from tests.support import NOW, answer, put, take
 
 HOSTILE = "\x1b[2J\x9b31m\u202eevil\r\nerror: forged\x07\u2066"

@@ -9,12 +9,12 @@ from emulator.cli import client
 from emulator.cli.commands.status import paused_agents, paused_channels
 from emulator.cli.main import app
 from emulator.cli.output import local_time
-from shared.core import clock
+from shared.core.time import clock
 from shared.db.engine import meta
 from shared.db.engine.connection import transaction
 from shared.db.platforms import channel_pauses
+from shared.db.replica.last_comparison import LastComparison
 from shared.db.roster import agent_pauses
-from shared.replica.last_comparison import LastComparison
 from shared.runtime.kick import Listener
 from tests.emulator.cli.commands.conftest import Postroom
 from tests.support import NOW

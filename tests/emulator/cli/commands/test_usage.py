@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shared.core import clock, periods
+from shared.core.time import clock, periods
 from shared.db.engine.connection import transaction
 from shared.db.spending import budgets, usage
 from shared.db.spending.usage import Tokens, TurnName

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 from emulator.cli.commands.verify import _describe
 from emulator.cli.main import app
 from emulator.cli.output import write
-from infra.litestream.table_digests import TableDifference
-from infra.litestream.verify import Comparison, comparison_facts
+from infra.litestream.comparison.table_digests import TableDifference
+from infra.litestream.comparison.verify import Comparison, comparison_facts
 from shared.db.engine.connection import open_connection
-from shared.replica import lease_record
-from shared.replica.object_store import open_store
+from shared.db.replica import lease_record
+from shared.db.replica.object_store import open_store
 from tests.emulator.harness import Emulator, command
 from tests.support import make_agent
 

@@ -4,11 +4,11 @@ import pytest
 
 from emulator.cli.client import RestClient
 from emulator.cli.commands.why import explain
+from shared.conversation.inbound import events
 from shared.db.access import dropped
 from shared.db.engine.connection import transaction
-from shared.inbound import events
 from tests.emulator.cli.commands.conftest import Postroom
-from tests.shared.routing.router.kit import OPEN, event, make_chat, wire
+from tests.shared.conversation.routing.router.kit import OPEN, event, make_chat, wire
 from tests.support import NOW, put
 
 

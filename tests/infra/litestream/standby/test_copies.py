@@ -15,9 +15,9 @@ from infra.litestream.standby.copies import WarmCopies
 from infra.litestream.standby.decisions import FollowerProgress
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.queue import events
-from shared.replica.lease_record import NO_RECORD, ReplicaPrefix
-from shared.replica.litestream_program import program
-from shared.replica.object_store import open_store
+from shared.db.replica.lease_record import NO_RECORD, ReplicaPrefix
+from shared.db.replica.litestream_program import program
+from shared.db.replica.object_store import open_store
 from shared.roster.new_database import prepare_database
 from tests.liveness import freeze
 

@@ -1,7 +1,7 @@
 import pytest
 
 from infra.litestream.standby.decisions import CopyFacts, CopyStep, FollowerProgress, next_copy_step
-from shared.replica.lease_record import ReplicaPrefix
+from shared.db.replica.lease_record import ReplicaPrefix
 
 ONE, TWO = "0000000000000001", "0000000000000002"
 FIRST = ReplicaPrefix("epoch_1", "epoch_1", "them", 0)

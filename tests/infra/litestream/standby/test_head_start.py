@@ -11,9 +11,9 @@ from infra.litestream.restored_files import read_facts
 from infra.litestream.standby.bucket_position import newest_position
 from infra.litestream.standby.follower import Follower
 from infra.litestream.standby.head_start import HeadStart, clear_unconfirmed, mark_of
-from shared.replica import lease_record
-from shared.replica.lease_record import NAME
-from shared.replica.object_store import open_store
+from shared.db.replica import lease_record
+from shared.db.replica.lease_record import NAME
+from shared.db.replica.object_store import open_store
 from tests.infra.litestream.standby.test_copies import FAST, first, prefix, record, replicating, until, url, write
 
 __all__ = ["first", "url"]  # fixtures

@@ -13,9 +13,9 @@ from infra.litestream.restore import exit_code
 from infra.litestream.restored_files import FileRefused, read_facts
 from infra.litestream.standby import program
 from shared.core.errors import ConfigInvalid
-from shared.replica import lease_record
-from shared.replica.lease_record import NO_RECORD, ReplicaPrefix
-from shared.replica.object_store import open_store
+from shared.db.replica import lease_record
+from shared.db.replica.lease_record import NO_RECORD, ReplicaPrefix
+from shared.db.replica.object_store import open_store
 from shared.roster.new_database import prepare_database
 from tests.infra.processes import ROOT, Process
 

@@ -15,7 +15,7 @@ from shared.core.errors import ConfigInvalid
 from shared.core.settings import Settings
 from shared.db.engine.connection import transaction
 from shared.db.roster import destinations
-from shared.tools import registry
+from shared.turns.tools import registry
 from tests.fake_client import FakeClient
 from tests.serving import environment
 from tests.support import NOW, column, make_agent, make_chat, put, wire

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from shared.access import people
+from shared.conversation.access import people
 from shared.core.errors import NotFound, WrongState
 from shared.db.access import approvals, users
 from shared.db.access.approvals import NewApproval

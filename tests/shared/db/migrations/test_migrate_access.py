@@ -6,8 +6,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from shared.access import people
-from shared.access.rules import STRANGER
+from shared.conversation.access import people
+from shared.conversation.access.rules import STRANGER
 from shared.db.access import approvals
 from shared.db.engine import meta
 from shared.db.engine.connection import open_connection, rows, transaction

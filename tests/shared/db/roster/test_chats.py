@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from shared.access import people
+from shared.conversation.access import people
 from shared.core.errors import ConfigInvalid, NotFound
 from shared.db.access import albums, approvals, user_dms, users
 from shared.db.access.approvals import NewApproval

@@ -8,7 +8,8 @@ from shared.db.engine.connection import transaction
 from shared.db.queue import events, messages
 from shared.db.roster import teams
 from shared.db.roster.teams import Team
-from shared.queue import mailbox, rooms, turns
+from shared.queue import turns
+from shared.queue.teamwork import mailbox, rooms
 from shared.queue.turns import TurnReply
 from shared.rest.http.event_stream import EventStream
 from shared.rest.live.feed import EventBatch, EventFeed

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.access import drops
+from shared.conversation.access import drops
 from shared.db.access import dropped
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import agents, chats, wirings

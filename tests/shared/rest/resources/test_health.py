@@ -7,11 +7,11 @@ import pytest
 from functions import api
 from shared.db.engine import meta
 from shared.db.engine.connection import transaction
-from shared.replica.last_comparison import LastComparison
+from shared.db.replica.last_comparison import LastComparison
 from shared.rest.resources.health import _sweep_problems
 from shared.runtime.kick import Listener
 from tests.api_client import get
-from tests.shared.replica.test_sync import SYNCED, Stranger
+from tests.shared.db.replica.test_sync import SYNCED, Stranger
 from tests.support import NOW
 
 MINUTE = 60_000

@@ -1,5 +1,5 @@
-from shared.access import channel_watch
 from shared.channels.base import Registration
+from shared.conversation.access import channel_watch
 from shared.db.engine.connection import transaction
 from shared.db.platforms import channel_outages, channel_pauses
 from shared.db.platforms.channel_outages import ChannelOutage

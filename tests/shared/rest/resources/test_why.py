@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from shared.conversation.inbound import events
+from shared.conversation.routing import router
+from shared.conversation.routing.apply import Routed
 from shared.core.call_scopes import LimitHold, Scope
 from shared.db.access import dropped
 from shared.db.engine.connection import rows, transaction
@@ -13,13 +16,10 @@ from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.queue import messages
 from shared.db.roster import chats
 from shared.db.views import why, why_sentences
-from shared.inbound import events
 from shared.queue import turns
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
-from shared.routing import router
-from shared.routing.apply import Routed
 from tests.api_client import get
-from tests.shared.routing.router.kit import OPEN, become, event, make_chat, wire
+from tests.shared.conversation.routing.router.kit import OPEN, become, event, make_chat, wire
 from tests.support import NOW, column, make_agent, plan, put, take
 
 LATER = NOW + 60_000

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from emulator.cli.main import app
 from shared.channels import registry
 from shared.channels.telegram import webhooks
-from shared.routing.commands import MENU
+from shared.conversation.routing.commands import MENU
 
 TOKEN = "7100200300:AAExampleExampleExampleExampleExample"
 URL = "https://bot.example.org/webhooks/telegram"

@@ -21,7 +21,7 @@ from emulator.cli.commands.replica.drill import _describe_drill
 from emulator.cli.main import app
 from emulator.system.writer_death import WriterDeath, routes
 from infra.litestream import DrillResult
-from infra.litestream.row_differences import RowDifferences
+from infra.litestream.comparison.row_differences import RowDifferences
 
 SECONDS = {"kill": 0.1, "back": 2.0, "total": 9.0}
 EQUAL = DrillResult(

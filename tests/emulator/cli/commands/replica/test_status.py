@@ -3,11 +3,11 @@
 import pytest
 
 from emulator.cli.commands.replica.status import describe, size
-from shared.core import clock
+from shared.core.time import clock
 from shared.db.engine import restore_proofs
 from shared.db.engine.connection import transaction
 from tests.emulator.cli.commands.conftest import Postroom
-from tests.shared.replica.test_replica_report import HOUR, PROOF, changed
+from tests.shared.db.replica.test_replica_report import HOUR, PROOF, changed
 
 
 def test_where_nothing_replicates_it_says_what_to_start(postroom: Postroom) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.emulator.platforms.discord.test_gateway import App
+from tests.emulator.platforms.discord.gateway.test_server import App
 
 GUILD = "1290000000000000100"
 

@@ -12,10 +12,10 @@ from shared.agents.base import Attachment, Progress, Result
 from shared.agents.providers.api.provider import Api
 from shared.db.engine.connection import rows
 from shared.queue.turns import APOLOGY
-from shared.turn.agent_run import BEGUN_ANEW
+from shared.turns.run.agent_run import BEGUN_ANEW
 from tests.agents.model_api import serving
 from tests.serving import environment
-from tests.shared.turn import scripted_provider
+from tests.shared.turns.run import scripted_provider
 from tests.support import column, make_agent, put
 
 __all__ = ["environment"]

@@ -7,7 +7,7 @@ import pytest
 
 from shared.agents.base import Failed
 from shared.agents.providers.codex import failures
-from shared.core import redaction
+from shared.core.text import redaction
 
 PROTOCOL = json.loads(Path(__file__).with_name("protocol.json").read_text())
 WORDS = [word for each in PROTOCOL["CodexErrorInfo"]["anyOf"] for word in each.get("enum", each.get("required", []))]

@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from functions import api
-from shared.core import clock
+from shared.core.time import clock
 from shared.db.engine import meta, restore_proofs
 from shared.db.engine.connection import transaction
-from shared.replica.replica_report import DayUse
-from shared.replica.request_counts import NONE, RequestCounts
+from shared.db.replica.replica_report import DayUse
+from shared.db.replica.request_counts import NONE, RequestCounts
 from tests.api_client import get
-from tests.shared.replica.test_replica_report import HOUR, PROOF, REPORT, changed
-from tests.shared.replica.test_sync import SYNCED, Stranger
+from tests.shared.db.replica.test_replica_report import HOUR, PROOF, REPORT, changed
+from tests.shared.db.replica.test_sync import SYNCED, Stranger
 from tests.support import NOW
 
 

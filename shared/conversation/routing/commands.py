@@ -1,0 +1,85 @@
+"""Text commands: those that no agent gets, those that only an admin may use, and those that are ordinary text.
+
+The whole first token is compared, in lower case: ``/clearance`` is not ``/clear``. The bot's name may stand before it.
+"""
+
+from typing import Literal
+
+from shared.channels.base import Event
+from shared.conversation.access.rules import Standing
+
+CLEAR = "clear"
+STOP = "stop"
+FILTERED = frozenset({"help", "login", "logout", "doctor", "config", "remote-control"})  # of the agent's program
+ADMIN = frozenset({CLEAR, "compact", "context", "cost", "files"})
+
+MENU = {  # what platforms list for people
+    STOP: "Stop what the agent does for you here",
+    CLEAR: "Start afresh: forget what was said here (admins only)",
+}
+
+_MARKS = ("/", "!")  # of our commands, and of those that an agent reads itself, such as the echo agent's !fail
+
+Outcome = Literal["pass", "drop", "refuse", "do"]
+
+
+def behind_mention(event: Event) -> str:
+    """The text without the bot's name at its start, where a command follows it; else the whole text."""
+    rest = event.text.removeprefix(event.mention)
+    return rest if rest.startswith(_MARKS) else event.text
+
+
+def parse(event: Event, text: str | None = None) -> str | None:
+    """The command that the event begins with, without its slash, in lower case; None if there is no command.
+
+    ``/cmd@bot`` is a command if the platform says that the bot is us.
+
+    Args:
+        text: the text for one agent, where a prefix was taken off; None: the event's own text.
+    """
+    tokens = (behind_mention(event) if text is None else text).split(maxsplit=1)
+    if not tokens or not tokens[0].startswith("/"):
+        return None
+    name, at, _ = tokens[0][1:].lower().partition("@")
+    is_another_bots = at and name != (event.command or "").lower()
+    return None if is_another_bots else name or None
+
+
+def decide(command: str | None, sender: Standing, agent: str) -> Outcome:
+    """The outcome of a command to *agent*. Pure.
+
+    ``drop`` it in silence, ``refuse`` it with a sentence, ``do`` it here instead of asking the agent, or ``pass`` it to
+    the agent as text.
+    """
+    if command in FILTERED:
+        return "drop"
+    if command == STOP:
+        return "do"
+    if command not in ADMIN:
+        return "pass"
+    if not sender.administers(agent):
+        return "refuse"
+    return "do" if command == CLEAR else "pass"
+
+
+def refusal(command: str, agent_name: str) -> str:
+    """The answer to a sender who is not an admin."""
+    return (
+        f"Only an admin of {agent_name} may use /{command}. Ask one of them to do it; if this is your own bot, "
+        "run `emulator pair` on its machine and send me the code."
+    )
+
+
+def stopped(waiting: int, running: int) -> str:
+    """The answer to a person who stopped what was done for them."""
+    if not waiting and not running:
+        return "There is nothing of yours to stop here."
+    left_out = "" if not waiting else " One message that waited is left out." if waiting == 1 else (
+        f" {waiting} messages that waited are left out."
+    )  # fmt: skip
+    return f"Stopped.{left_out}"
+
+
+def done(agent_name: str) -> str:
+    """The answer to an admin who cleared the session."""
+    return f"{agent_name} starts afresh: what was said here before is forgotten."

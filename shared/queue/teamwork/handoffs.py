@@ -1,0 +1,211 @@
+"""What an agent sends elsewhere by tags of its answer (``agents.answer_tags``), as a part of the turn's settlement.
+
+::
+
+    <message to="name">   a destination of the agent: a chat, or an agent      [@bob: …]   a member of one of its teams
+    [#team: …]            the room of one of its teams
+
+Nothing else is reachable. What can't be sent is not lost: the agent reads it again in its next turn, with the reason;
+the person who asked gets a sentence, and an event is there for the operator.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import apsw
+
+from shared.agents.answer_tags import HandOff, ToDestination, ToTeam
+from shared.channels import registry
+from shared.core import ids
+from shared.core.errors import NotFound, WrongState
+from shared.db.engine.connection import savepoint
+from shared.db.queue import events, messages, responses
+from shared.db.queue.message_row import Message
+from shared.db.queue.messages import NewMessage
+from shared.db.queue.responses import NewResponse
+from shared.db.roster import agents, chats, destinations, teams
+from shared.queue.teamwork import chain_ends, mailbox, rooms
+from shared.queue.teamwork.chains import MailLimits, MailRefused
+
+_BETWEEN = "\n\n------\n\nDirected to you:\n"
+_LONGEST_NOTE = 20_000
+
+
+_MOST = 50  # of one answer: they are sent in one transaction
+_MOST_SENTENCES = 5
+_FORBIDDEN = "I can't write there"  # no more: the names of an agent's other chats are not for everybody
+_TOO_MANY = f"one answer can go to {_MOST} places at most"
+
+
+class _NotSent(NamedTuple):
+    to: str
+    reason: str  # for the agent
+    text: str
+    told: str = _FORBIDDEN  # to the person
+
+
+class _Refused(NamedTuple):
+    reason: str
+    told: str = _FORBIDDEN
+
+
+class PassedOn(NamedTuple):
+    """What became of the tags of one answer.
+
+    Attributes:
+        here: texts for the very place that the answer goes to anyway.
+        sent_to: where the others went, in the agent's words.
+        problems: a sentence for the person about each text that was not sent.
+    """
+
+    here: tuple[str, ...]
+    sent_to: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def pass_on(
+    conn: apsw.Connection, asked: Message, said: str, tags: Sequence[HandOff], *, limits: MailLimits, now_ms: int
+) -> PassedOn:
+    """Send what the tags say, as the agent of *asked*.
+
+    Args:
+        said: the rest of the answer, which teammates read first.
+    """
+    here: list[str] = []
+    sent_to: list[str] = []
+    refused: list[_NotSent] = []
+    for number, (tag, name) in enumerate(_each(tags)):
+        if number >= _MOST:
+            refused.append(_NotSent(_shown(tag, name), _TOO_MANY, tag.text, _TOO_MANY))
+            continue
+        if isinstance(tag, ToDestination) and _is_here(conn, asked, name):
+            here.append(tag.text)
+            continue
+        problem = _tried(conn, asked, said, tag, name, limits=limits, now_ms=now_ms)
+        if problem is None:
+            sent_to.append(_shown(tag, name))
+        else:
+            refused.append(_NotSent(_shown(tag, name), problem.reason, tag.text, problem.told))
+    if refused:
+        _tell_agent(conn, asked, refused, now_ms=now_ms)
+    return PassedOn(tuple(here), tuple(sent_to), tuple(_sentences(refused)))
+
+
+def _sentences(refused: Sequence[_NotSent]) -> Iterator[str]:
+    for each in refused[:_MOST_SENTENCES]:
+        yield f"My message to {each.to} was not sent: {each.told}."
+    if len(refused) > _MOST_SENTENCES:
+        yield f"{len(refused) - _MOST_SENTENCES} more were not sent either."
+
+
+def _each(tags: Sequence[HandOff]) -> Iterator[tuple[HandOff, str]]:
+    for tag in tags:
+        match tag:
+            case ToDestination():
+                yield tag, tag.name
+            case ToTeam():
+                yield tag, tag.team
+            case _:
+                yield from ((tag, name) for name in tag.names)
+
+
+def _shown(tag: HandOff, name: str) -> str:
+    return f"#{name}" if isinstance(tag, ToTeam) else f"“{name}”" if isinstance(tag, ToDestination) else f"@{name}"
+
+
+def _is_here(conn: apsw.Connection, asked: Message, name: str) -> bool:
+    found = destinations.get(conn, asked.agent, name.lower())
+    return found is not None and found.target_chat is not None and found.target_chat == asked.chat_id
+
+
+def _tried(
+    conn: apsw.Connection, asked: Message, said: str, tag: HandOff, name: str, *, limits: MailLimits, now_ms: int
+) -> _Refused | None:
+    """Send it; why it could not be sent, or None."""
+    try:
+        with savepoint(conn):
+            _send(conn, asked, said, tag, name, limits=limits, now_ms=now_ms)
+    except MailRefused as error:
+        chain_ends.tell(conn, error, now_ms=now_ms)
+        return _Refused(error.reason, error.reason)
+    except (NotFound, WrongState) as error:
+        return _Refused(str(error))
+    return None
+
+
+def _send(
+    conn: apsw.Connection, asked: Message, said: str, tag: HandOff, name: str, *, limits: MailLimits, now_ms: int
+) -> None:
+    if isinstance(tag, ToTeam):
+        team = teams.get(conn, name.lower())
+        if team is None or asked.agent not in team.agents:
+            raise NotFound("I am in no team of this name")
+        rooms.post(conn, team, tag.text, from_agent=asked.agent, because=asked, limits=limits, now_ms=now_ms)
+        return
+    target = destinations.get(conn, asked.agent, name.lower())
+    if isinstance(tag, ToDestination) and target is not None and target.target_chat is not None:
+        responses.enqueue(conn, _to_chat(conn, asked, target.target_chat, tag.text), now_ms=now_ms)
+        return
+    recipient = target.target_agent if target is not None else None
+    recipient = recipient or _teammate(conn, asked.agent, name)
+    if recipient is None:
+        known = ", ".join(each.name for each in destinations.of_agent(conn, asked.agent))
+        raise NotFound(f"I can't write to anybody of this name; I can write to: {known or 'nobody'}")
+    is_shared = said and not isinstance(tag, ToDestination)
+    body = f"{said}{_BETWEEN}{tag.text}" if is_shared else tag.text
+    mailbox.send(conn, asked.agent, recipient, body, because=asked.id, limits=limits, now_ms=now_ms)
+
+
+def _to_chat(conn: apsw.Connection, asked: Message, chat_id: int, text: str) -> NewResponse:
+    chat = chats.get(conn, chat_id)
+    if chat is None:
+        raise NotFound("this chat is gone")
+    return NewResponse(
+        message_id=ids.new("proactive"),
+        channel=chat.channel,
+        chat_id=chat.id if registry.is_adapted(chat.channel) else None,
+        platform_id=chat.platform_id,
+        session_id=asked.session_id,
+        sender=chat.name or chat.platform_id,
+        message=text,
+        agent=asked.agent,
+    )
+
+
+def _teammate(conn: apsw.Connection, agent: str, name: str) -> str | None:
+    """The other member of a team of *agent* with this id or name, in whatever case."""
+    together = {each for team in teams.every(conn) if agent in team.agents for each in team.agents} - {agent}
+    wanted = name.lower()
+    if wanted in together:
+        return wanted
+    named = [each.id for each in agents.every(conn) if each.id in together and each.name.lower() == wanted]
+    return named[0] if len(named) == 1 else None
+
+
+def _tell_agent(conn: apsw.Connection, asked: Message, refused: Sequence[_NotSent], *, now_ms: int) -> None:
+    """Context for the agent's next turn in this session, and an event."""
+    note = "\n\n".join(
+        f"Your message to {each.to} was not sent: {each.reason}. It was:\n{each.text}" for each in refused
+    )
+    new = NewMessage(
+        id_prefix=mailbox.CHANNEL,
+        channel=mailbox.CHANNEL,
+        platform_id=asked.agent,
+        sender="postroom",
+        message=note[:_LONGEST_NOTE],
+        agent=asked.agent,
+        session_id=asked.session_id,
+        kind="system",
+        trigger=False,
+    )
+    messages.enqueue(conn, new, now_ms=now_ms)
+    events.append(
+        conn,
+        "handoff_refused",
+        now_ms=now_ms,
+        message_id=asked.message_id,
+        agent=asked.agent,
+        channel=asked.channel,
+        session_id=asked.session_id,
+        data={"from_agent": asked.agent, "texts": len(refused)},
+    )

@@ -1,0 +1,78 @@
+"""What the gateway reads of a model request: the model, by which it is paid for, and whether the answer is streamed.
+
+A request that could mean one model here and another one at the host is refused: its price would be a guess.
+"""
+
+import json
+import zlib
+from typing import Any, NamedTuple
+
+from shared.turns.gateway.headers import Headers
+
+MOST_BYTES = 64 * 1024 * 1024
+_LONGEST_NAME = 200  # characters of a model's name
+_WINDOWS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}  # as zlib wants them
+
+
+class RequestUnreadable(Exception):
+    """The request can't be passed on: the status of the answer, and why."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class ModelRequest(NamedTuple):
+    """A request. *body*: not compressed."""
+
+    model: str
+    is_stream: bool
+    fields: dict[str, Any]
+    body: bytes
+
+
+def read(headers: Headers, body: bytes) -> ModelRequest:
+    """The request of a program.
+
+    Raises:
+        RequestUnreadable: it is no JSON object with one model, or is compressed in a way that we can't read.
+    """
+    plain = _plain(headers, body)
+    try:
+        fields = json.loads(plain, object_pairs_hook=_once if _may_repeat(plain) else None)
+    except (ValueError, RecursionError):
+        raise RequestUnreadable(400, "the body is no JSON object, or names something twice") from None
+    model = fields.get("model") if isinstance(fields, dict) else None
+    if not isinstance(model, str) or not 0 < len(model) <= _LONGEST_NAME:
+        raise RequestUnreadable(400, "the body names no model")
+    return ModelRequest(model, fields.get("stream") is True, fields, plain)
+
+
+def _plain(headers: Headers, body: bytes) -> bytes:
+    coding = dict(headers).get(b"content-encoding", b"identity").strip().lower()
+    if coding == b"identity":
+        return body
+    if coding not in _WINDOWS:
+        raise RequestUnreadable(415, "the body is compressed in a way that the gateway can't read: send it plain")
+    reader = zlib.decompressobj(_WINDOWS[coding])
+    try:
+        plain = reader.decompress(body, MOST_BYTES)
+    except zlib.error:
+        raise RequestUnreadable(400, "the body is not compressed as its header says") from None
+    if reader.unconsumed_tail:
+        raise RequestUnreadable(413, f"the request is larger than {MOST_BYTES} bytes")
+    if not reader.eof:
+        raise RequestUnreadable(400, "the body is not compressed as its header says")
+    return plain
+
+
+def _may_repeat(body: bytes) -> bool:
+    """Whether ``model`` could stand twice. An escaped letter can hide it; the check costs time, so few get it."""
+    return body.count(b'"model"') != 1 or b"\\u00" in body
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands twice")
+    return found

@@ -1,0 +1,347 @@
+"""Passes the model requests of programs on to the hosts of models, with our key in place of the program's token.
+
+Nothing else of a request changes, but that a streamed chat request asks for its counts, and a compressed body is sent
+plain. Answers are passed on as they come; they are counted, and not kept. An error is read whole, because a host may
+repeat a key in it.
+"""
+
+import asyncio
+import io
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import aiohttp
+from starlette.types import Receive, Scope, Send
+from yarl import URL
+
+from shared.core import logs
+from shared.core.text import redaction
+from shared.core.time import clock
+from shared.turns.gateway import dialects, headers, host_errors, model_request
+from shared.turns.gateway.headers import Headers
+from shared.turns.gateway.ledger import Ledger
+from shared.turns.gateway.meter import BodyMeter, Meter, StreamMeter
+from shared.turns.gateway.model_request import MOST_BYTES, ModelRequest, RequestUnreadable
+from shared.turns.gateway.server import CLOSE
+from shared.turns.gateway.tokens import ProgramTurn, Refusal, TokenBook
+from shared.turns.gateway.upstreams import Route
+
+log = logs.get()
+
+MOST_REQUESTS = 64  # of one turn at once: all of them may go past a budget, each by its own cost
+SILENCE_S = 240.0  # of a host, before a stream and in the middle of it
+_WHOLE_S = 600.0  # the same where the answer is not streamed: it comes all at once
+_CONNECT_S = 10.0
+_ERROR_BYTES = 1024 * 1024
+_IN_PIECES_BYTES = 256 * 1024  # a larger body is written in pieces, between which other streams go on
+
+
+class _Answered(Exception):
+    """The request is refused: the status and the body of the answer."""
+
+    def __init__(self, status: int, body: Mapping[str, Any]) -> None:
+        super().__init__(status)
+        self.status = status
+        self.body = body
+
+
+class ModelProxy:
+    """The ASGI application for ``/anthropic``, ``/openai`` and ``/local``.
+
+    Args:
+        silence_s: after this time without a byte of a stream, its host counts as gone.
+    """
+
+    def __init__(
+        self,
+        book: TokenBook,
+        routes: Mapping[tuple[str, str], Route],
+        ledger: Ledger,
+        *,
+        silence_s: float = SILENCE_S,
+    ) -> None:
+        self.ledger = ledger
+        self._book = book
+        self._routes = routes
+        self._silence_s = silence_s
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close the connections to the hosts."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request. When its program goes away or its turn ends, the host's answer is cut off too."""
+        try:
+            route, turn = self._admitted(scope)
+            body = await _body(scope, receive)
+            if body is None:
+                return
+            self._admitted(scope, turn)  # the body may have taken long
+            request = model_request.read(scope["headers"], body) if route.dialect else ModelRequest("", False, {}, body)
+        except _Answered as refused:
+            await _answer(send, refused.status, refused.body)
+            return
+        except RequestUnreadable as error:
+            await _answer(send, error.status, _error(str(error)))
+            return
+        work = asyncio.ensure_future(_Exchange(self, route, turn, scope, send).run(request))
+        turn.requests.add(work)
+        try:
+            is_whole = await _unless_gone(work, receive)
+        finally:
+            turn.requests.discard(work)
+        if not is_whole:
+            await _close(scope, receive)
+
+    def timeout(self, request: ModelRequest) -> aiohttp.ClientTimeout:
+        """How long the host of this request may be silent."""
+        silence_s = self._silence_s if request.is_stream else _WHOLE_S
+        return aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        """The client, made with the first request. It follows no redirect, keeps no cookie and asks no proxy."""
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
+            )
+        return self._session
+
+    def _admitted(self, scope: Scope, before: ProgramTurn | None = None) -> tuple[Route, ProgramTurn]:
+        """Where the request goes, and the turn that makes it.
+
+        Args:
+            before: the turn that made it when it began.
+
+        Raises:
+            _Answered: the token is no token of ours, its program runs no turn, or this is no request for its model.
+        """
+        token = headers.token(scope["headers"])
+        route = self._routes.get((scope["method"], scope["path"]))
+        if not self._book.knows(token):
+            raise _Answered(401, _error("this is no token of a program that Postroom runs"))
+        turn = self._book.turn(token)
+        if turn is None or before not in (None, turn):
+            raise _between_turns(route)
+        if route is None:
+            raise _Answered(404, _error("the gateway passes on requests to models only, and only where a key is set"))
+        if route.upstream.name != (used := self._book.upstream(token)):
+            raise _Answered(404, _error(f"this program uses {used or 'no models'}, not {route.upstream.name}"))
+        if len(turn.requests) >= MOST_REQUESTS:
+            raise _Answered(429, _error(f"{MOST_REQUESTS} requests of this turn run at once already"))
+        return route, turn
+
+
+class _Exchange:
+    """One request and its answer."""
+
+    def __init__(self, proxy: ModelProxy, route: Route, turn: ProgramTurn, scope: Scope, send: Send) -> None:
+        self._proxy = proxy
+        self._route = route
+        self._upstream = route.upstream.name
+        self._turn = turn
+        self._scope = scope
+        self._send = send
+
+    async def run(self, request: ModelRequest) -> bool:
+        """Whether the program got a whole answer; otherwise its connection is to be closed."""
+        if await self._refuse(request):
+            return True
+        body = self._asking(request)
+        try:
+            async with self._request(request, body) as answer:
+                if answer.status >= 400:
+                    return await self._pass_error(answer)
+                return await self._pass(answer, request)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self._tell(Refusal("unreachable", f"{self._upstream} can't be reached ({type(error).__name__})"))
+            await _answer(self._send, 502, _error("the model's host can't be reached at the moment"))
+            return True
+
+    async def _refuse(self, request: ModelRequest) -> bool:
+        """Answer in the place of the host where the budget is used up."""
+        dialect, agent = self._route.dialect, self._turn.name.agent
+        if dialect is None:
+            return False
+        paid_by = self._route.upstream.paid_by
+        refusal = await self._proxy.ledger.admit(agent, request.model, paid_by, now_ms=clock.now_ms())
+        if refusal is None:
+            return False
+        self._tell(refusal)
+        await _answer(self._send, dialect.refusal_status, dialect.refusal(refusal.sentence))
+        return True
+
+    def _asking(self, request: ModelRequest) -> bytes:
+        """The body, which asks for the counts."""
+        if not isinstance(self._route.dialect, dialects.ChatDialect):
+            return request.body
+        asking = dialects.with_usage(request.fields)
+        return request.body if asking is None else json.dumps(asking).encode()
+
+    def _request(self, request: ModelRequest, body: bytes) -> Any:
+        query = self._scope["query_string"].decode("ascii", "replace")
+        return self._proxy.session.request(
+            self._scope["method"],
+            URL(self._route.url + (f"?{query}" if query else ""), encoded=True),
+            data=io.BytesIO(body) if len(body) > _IN_PIECES_BYTES else body or None,
+            headers=headers.sent(self._scope["headers"], self._route.upstream),
+            allow_redirects=False,
+            timeout=self._proxy.timeout(request),
+        )
+
+    async def _pass(self, answer: aiohttp.ClientResponse, request: ModelRequest) -> bool:
+        """Pass the answer on as it comes, and write what it used, however it ends."""
+        meter = _meter(answer, self._route, request)
+        is_whole = False
+        try:
+            await _start(self._send, answer.status, headers.returned(list(answer.raw_headers)))
+            async for chunk in answer.content.iter_any():
+                if meter is not None:
+                    meter.feed(chunk)
+                await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+            if meter is not None:
+                meter.end()
+            is_whole = meter is None or meter.is_complete
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            is_whole = False
+        finally:
+            if meter is not None:
+                await asyncio.shield(self._record(request.model, meter))
+        await self._end(meter, is_whole=is_whole)
+        return is_whole
+
+    async def _end(self, meter: Meter | None, *, is_whole: bool) -> None:
+        """Say how the answer ended: to the turn first, which may end the program, then to the program."""
+        if not is_whole:
+            self._tell(Refusal("cut", f"the answer of {self._upstream} ended before its last event"))
+            return
+        error = meter.error if meter is not None else {}
+        self._tell(host_errors.of_event(self._upstream, error, now_ms=clock.now_ms()) if error else None)
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _record(self, model: str, meter: Meter) -> None:
+        name, paid_by = self._turn.name, self._route.upstream.paid_by
+        try:
+            await self._proxy.ledger.record(name, model, paid_by, meter.tokens(), now_ms=clock.now_ms())
+        except Exception:  # the answer is there: a database that is locked must not take it away
+            log.exception("gateway.usage_not_written", turn=name.turn)
+
+    async def _pass_error(self, answer: aiohttp.ClientResponse) -> bool:
+        text = redaction.redact((await _beginning(answer)).decode("utf-8", "replace")).encode()
+        now_ms = clock.now_ms()
+        refusal = host_errors.of_answer(
+            self._upstream, answer.status, answer.headers, dialects.parsed(text), now_ms=now_ms
+        )
+        if self._route.dialect is not None:
+            self._tell(refusal)
+        returned = headers.returned(list(answer.raw_headers))
+        waits = headers.retry_after(answer.headers, now_ms=now_ms)
+        await _start(self._send, answer.status, [*returned, *waits, headers.length(text)])
+        await self._send({"type": "http.response.body", "body": text, "more_body": False})
+        return True
+
+    def _tell(self, refusal: Refusal | None) -> None:
+        if refusal is not None:
+            log.warning("gateway.refused", turn=self._turn.name.turn, why=refusal.reason, sentence=refusal.sentence)
+        self._turn.on_refusal(refusal)
+
+
+def _meter(answer: aiohttp.ClientResponse, route: Route, request: ModelRequest) -> Meter | None:
+    if route.dialect is None:
+        return None
+    is_stream = answer.content_type == "text/event-stream"
+    if request.is_stream and answer.content_type != "application/json":
+        is_stream = True  # some local servers name no type
+    return (StreamMeter if is_stream else BodyMeter)(route.dialect, len(request.body))
+
+
+async def _beginning(answer: aiohttp.ClientResponse) -> bytes:
+    """The body of an error, up to its limit."""
+    found = bytearray()
+    async for chunk in answer.content.iter_any():
+        found += chunk
+        if len(found) >= _ERROR_BYTES:
+            break
+    return bytes(found[:_ERROR_BYTES])
+
+
+async def _body(scope: Scope, receive: Receive) -> bytes | None:
+    """The whole body; None: the program went away.
+
+    Raises:
+        _Answered: it is too large.
+    """
+    too_large = _Answered(413, _error(f"the request is larger than {MOST_BYTES} bytes"))
+    said = dict(scope["headers"]).get(b"content-length", b"0")
+    if said.isdigit() and int(said) > MOST_BYTES:
+        raise too_large
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        part = message.get("body", b"")
+        size += len(part)
+        if size > MOST_BYTES:
+            raise too_large
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+async def _unless_gone(work: asyncio.Task[bool], receive: Receive) -> bool:
+    """The outcome of *work*; False where it was cut off, because its program went away or its turn ended."""
+    gone = asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait([work, gone], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        gone.cancel()
+        work.cancel()
+    try:
+        return await work
+    except asyncio.CancelledError:
+        return False
+    except Exception:  # the boundary of one request: the others go on
+        log.exception("gateway.request_failed")
+        return False
+
+
+async def _gone(receive: Receive) -> None:
+    """Return when the program has closed its connection."""
+    while (await receive())["type"] != "http.disconnect":
+        continue
+
+
+async def _close(scope: Scope, receive: Receive) -> None:
+    """Close the connection in the middle of the answer: a clean end would look like a whole one."""
+    close: Callable[[], None] | None = scope.get(CLOSE)
+    if close is not None:
+        close()
+        await _gone(receive)
+
+
+async def _start(send: Send, status: int, given: Headers) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": given})
+
+
+async def _answer(send: Send, status: int, body: Mapping[str, Any]) -> None:
+    text = json.dumps(body).encode()
+    await _start(send, status, [(b"content-type", b"application/json"), headers.length(text)])
+    await send({"type": "http.response.body", "body": text, "more_body": False})
+
+
+def _between_turns(route: Route | None) -> _Answered:
+    """The refusal of a program that runs no turn: not a 401, which would look like a lost login."""
+    sentence = "no turn runs: the token is good only during a turn"
+    if route is None or route.dialect is None:
+        return _Answered(402, _error(sentence))
+    return _Answered(route.dialect.refusal_status, route.dialect.refusal(sentence))
+
+
+def _error(sentence: str) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": "invalid_request_error", "message": f"Postroom's gateway: {sentence}"}}

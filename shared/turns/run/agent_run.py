@@ -1,0 +1,334 @@
+"""Runs an agent over a claimed batch and returns the outcome; of the rows it writes only the continuation."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple, Self
+
+import apsw
+
+from shared.agents import leftover_processes, prompt, registry, session_files
+from shared.agents.access import Toolbox
+from shared.agents.base import Failed, Init, ProviderEvent, Result, Text, Turn, TurnMessage, Used
+from shared.agents.programs.limits import Limits
+from shared.agents.programs.sandboxes import Sandboxes
+from shared.agents.prompt import EarlierMessage
+from shared.channels import registry as channels
+from shared.core import logs
+from shared.core.errors import ConfigInvalid, PostroomError
+from shared.core.failures import FailureCode
+from shared.core.settings import Settings
+from shared.core.time import clock
+from shared.db.access.questions import Question
+from shared.db.engine import owner_only
+from shared.db.queue import sessions, spoken
+from shared.db.queue.claims import Claim
+from shared.db.queue.message_row import Message
+from shared.db.queue.sessions import Session
+from shared.db.roster import agents
+from shared.db.roster.agents import Agent
+from shared.db.spending.usage import TurnName
+from shared.queue import answers, endings, series
+from shared.queue.teamwork import mailbox
+from shared.queue.turns import Failure, TurnReply
+from shared.turns.gateway import ledger
+from shared.turns.gateway.model_gateway import ModelGateway
+from shared.turns.run import already_said, auto_provider, lost_session, model_fallback, refusals
+from shared.turns.run.answers import TurnAnswers
+from shared.turns.run.continuation import RunningContinuation, SaveOfProvider
+from shared.turns.run.doors import TurnDoors
+from shared.turns.run.files import inbox
+from shared.turns.run.files.inbox import Fetch, no_channel
+from shared.turns.run.lost_session import SessionStory
+from shared.turns.tools.outbox_files import FilePlace, FileTaker
+
+log = logs.get()
+
+BEGUN_ANEW = "(My memory of our conversation was lost; I went on from the last messages that are kept here.)"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAnswer:
+    """The agent answered.
+
+    Attributes:
+        continuation: the provider's own id of the conversation, for the next turn of the session, or None.
+        provider: whose continuation it is.
+        begun_anew: the provider had lost the session, so the turn began a fresh one from our history.
+        chose_silence: the agent marked what it said as internal, so no answer is no failure.
+        not_run: why the agent was not asked at all, for the story; None: it was.
+        provider_before: whose session was left, because the agent has another provider now; None: nobody's.
+    """
+
+    said: Sequence[TurnReply]
+    continuation: str | None
+    provider: str | None = None
+    begun_anew: bool = False
+    chose_silence: bool = False
+    not_run: str | None = None
+    provider_before: str | None = None
+
+
+Outcome = AgentAnswer | Failure
+"""The result of a turn."""
+
+OnSaid = Callable[[str], None]
+
+
+def _nobody_listens(_: str) -> None:
+    """The ``OnSaid`` of a turn that nobody watches."""
+
+
+async def run_agent(
+    reader: apsw.Connection,
+    settings: Settings,
+    claim: Claim,
+    save: SaveOfProvider,
+    gateway: ModelGateway,
+    tools: Toolbox,
+    answered: Mapping[int, Question],
+    sandboxes: Sandboxes | None = None,
+    fetch: Fetch = no_channel,
+    on_said: OnSaid = _nobody_listens,
+) -> Outcome:
+    """Run the agent of *claim* within its time limit. Errors of the provider become a ``Failure``.
+
+    Args:
+        save: stores the continuation that the provider gives while the turn runs.
+        gateway: the way of the turn's program to models and tools.
+        tools: of the turn.
+        answered: the questions that messages of the turn answer, by the row of the message.
+        sandboxes: of dispatch; see ``shared/agents/programs``.
+        fetch: gets what people attached to their messages.
+        on_said: told all that the agent has said so far, whenever it says more.
+    """
+    agent = agents.get(reader, claim.agent)
+    session = sessions.get(reader, claim.session_id)
+    if agent is None or session is None:
+        return Failure(
+            f"agent {claim.agent!r} does not exist any more: create it again, then retry the message", retryable=False
+        )
+    if all(each.channel == series.HEARTBEAT for each in claim.asked):
+        why = ledger.spares(reader, agent.id, settings.timezone, now_ms=clock.now_ms())
+        if why is not None:
+            return AgentAnswer([], None, not_run=why)
+    asked = tuple(each.message_id for each in claim.asked)
+    agent = auto_provider.resolved(agent)
+    doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id, asked), tools)
+    note = already_said.note(reader, claim, now_ms=clock.now_ms())
+    batch = tuple(turn_message(message, answered.get(message.id)) for message in claim.batch)
+    batch = batch if note is None else (note, *batch)
+    outcome = await _run(reader, claim, agent, session, settings, save, doors, batch, sandboxes, fetch, on_said)
+    if isinstance(outcome, AgentAnswer) and _says_nothing(reader, claim, outcome):
+        outcome = Failure("the agent said nothing")
+    if isinstance(outcome, Failure) and doors.refusal is not None:
+        return refusals.decide(outcome, doors.refusal)
+    return outcome
+
+
+def _says_nothing(reader: apsw.Connection, claim: Claim, answer: AgentAnswer) -> bool:
+    return not answer.said and not answer.chose_silence and not spoken.has_spoken(reader, claim.token)
+
+
+class TurnFacts(NamedTuple):
+    """What the end of a turn needs of the rows, read only where it does.
+
+    Attributes:
+        earlier: what was said in the session before.
+        place: of the session's files.
+        taker_of: what the receiver of the answers to a message can be given.
+        has_spoken: whether something of this turn is said for good already.
+        story: how the provider's session begins; the turn writes it.
+    """
+
+    earlier: Callable[[], list[EarlierMessage]]
+    place: FilePlace
+    taker_of: Callable[[Message], FileTaker]
+    has_spoken: Callable[[], bool]
+    story: SessionStory
+
+    @classmethod
+    def of(cls, reader: apsw.Connection, claim: Claim, turn: Turn, settings: Settings) -> Self:
+        """The facts of the turn of *claim*."""
+        return cls(
+            earlier=partial(lost_session.history, reader, claim),
+            place=FilePlace(turn.folder, turn.session, settings.files / claim.token),
+            taker_of=partial(_taker_of, reader),
+            has_spoken=partial(spoken.has_spoken, reader, claim.token),
+            story=SessionStory(),
+        )
+
+
+def _taker_of(reader: apsw.Connection, asked: Message) -> FileTaker:
+    """What the person who gets the answer to *asked* can be given; an agent or a room gets no files."""
+    person = mailbox.person_of(asked)
+    if person is None:
+        return FileTaker()
+    is_fetched = endings.is_waited_for(reader, person)
+    is_sent = person.chat_id is not None and not is_fetched
+    return FileTaker(is_fetched, channels.traits(person.channel).files if is_sent else None)
+
+
+async def _run(
+    reader: apsw.Connection,
+    claim: Claim,
+    agent: Agent,
+    session: Session,
+    settings: Settings,
+    save: SaveOfProvider,
+    doors: TurnDoors,
+    batch: tuple[TurnMessage, ...],
+    sandboxes: Sandboxes | None,
+    fetch: Fetch,
+    on_said: OnSaid,
+) -> Outcome:
+    limit_s = (agent.turn_timeout_ms or settings.turn_timeout_ms) / 1000
+    try:
+        try:
+            turn = _turn(claim, agent, session, settings, doors, batch, sandboxes)
+            facts = TurnFacts.of(reader, claim, turn, settings)
+            async with asyncio.timeout(limit_s) as limit:
+                doors.ends_with(limit)
+                if agent.provider in registry.PROGRAMS:
+                    session_files.make_outbox(turn.folder, turn.session)
+                turn = await inbox.with_files(reader, claim, turn, fetch)
+                if session.continued_by not in (None, agent.provider) and turn.continuation is not None:
+                    log.warning("session.of_another_provider", agent=agent.id, session=session.session_id)
+                    turn = lost_session.fresh(turn, facts.earlier(), facts.story)
+                    facts.story.provider_before = session.continued_by
+                return await _listen(turn, agent, claim, save, doors, facts, on_said)
+        except TimeoutError:
+            await asyncio.to_thread(leftover_processes.kill, [claim.token])
+            return Failure(f"the agent gave no result within {limit_s:g} s", code="turn_timeout")
+    except ConfigInvalid as error:  # every message of the agent would fail alike
+        return Failure(str(error), code="bad_config")
+    except PostroomError as error:
+        return Failure(str(error), retryable=False)
+    except Exception as error:  # the batch boundary: the row has the reason, the other turns continue
+        log.exception("turn.provider_failed", turn=claim.token, agent=claim.agent)
+        return Failure(f"the provider failed ({type(error).__name__}); the log of dispatch says where")
+
+
+def _turn(
+    claim: Claim,
+    agent: Agent,
+    session: Session,
+    settings: Settings,
+    doors: TurnDoors,
+    batch: tuple[TurnMessage, ...],
+    sandboxes: Sandboxes | None,
+) -> Turn:
+    folder = settings.agents_dir / (agent.folder or agent.id)
+    owner_only.make_folder(folder)
+    return Turn(
+        agent=agent.id,
+        model=agent.model,
+        instructions=agent.instructions,
+        config=agent.config,
+        folder=folder.absolute(),
+        session=session.session_id,
+        continuation=session.continuation,
+        prompt=prompt.build(batch, timezone=agent.timezone),
+        messages=batch,
+        attempt=claim.asked[0].retry_count + 1,
+        token=claim.token,
+        limits=_limits(agent, settings),
+        leash=settings.leash,
+        private=(settings.db, settings.sockets, settings.files, settings.agents_dir),
+        sandboxes=sandboxes,
+        doors=doors,
+        tools=doors.tools,
+        timezone=agent.timezone,
+    )
+
+
+def _limits(agent: Agent, settings: Settings) -> Limits:
+    return Limits(
+        idle_ms=agent.idle_timeout_ms or settings.idle_timeout_ms,
+        tool_ms=agent.tool_timeout_ms or settings.tool_timeout_ms,
+        output_bytes=agent.output_limit_bytes or settings.output_limit_bytes,
+        memory_bytes=(agent.memory_limit_mb or settings.memory_limit_mb) * 1024**2,
+    )
+
+
+def turn_message(message: Message, answers_to: Question | None = None) -> TurnMessage:
+    """The message as its agent may see it. *answers_to*: the question that it answers."""
+    reply = message.content.get("reply_to")
+    quoted = reply.get("text") if reply else None
+    about = message.content.get("about")
+    return TurnMessage(
+        message_id=message.message_id,
+        kind=message.kind,
+        sender=message.sender,
+        text=message.message,
+        at_ms=message.created_at,
+        reply_to=answers.named(answers_to) if answers_to is not None else quoted,
+        is_context=not message.trigger,
+        from_agent=message.from_agent,
+        about=(about["as"], about["message_id"]) if about else None,
+    )
+
+
+def _with_models(
+    turn: Turn, agent: Agent, doors: TurnDoors, facts: TurnFacts, story: SessionStory
+) -> AsyncGenerator[ProviderEvent, None]:
+    """The events of the turn with the agent's model, or with one of its others where that can't answer."""
+
+    def run_with(model: str | None) -> AsyncGenerator[ProviderEvent, None]:
+        doors.refusal = None  # of the model before
+        return lost_session.run(registry.get(agent.provider), replace(turn, model=model), facts.earlier, story)
+
+    def cause(failed: Failed) -> FailureCode:
+        guess = Failure(failed.reason, code=failed.code)
+        return (guess if doors.refusal is None else refusals.decide(guess, doors.refusal)).code
+
+    models = [turn.model, *agent.models]
+    return model_fallback.run(run_with, models, cause=cause, has_spoken=facts.has_spoken, agent=agent.id)
+
+
+async def _listen(
+    turn: Turn,
+    agent: Agent,
+    claim: Claim,
+    save: SaveOfProvider,
+    doors: TurnDoors,
+    facts: TurnFacts,
+    on_said: OnSaid,
+) -> Outcome:
+    story = facts.story
+    said = TurnAnswers(claim, story.told)
+    running = _with_models(turn, agent, doors, facts, story)
+    async with (
+        RunningContinuation(turn.continuation, lambda given: save(given, agent.provider)) as continuation,
+        contextlib.aclosing(running) as provider_events,
+        doors,  # they close before the program is ended: nothing that it still asks for is let through
+    ):
+        async for event in provider_events:
+            match event:
+                case Init():
+                    continuation.set(event.continuation)
+                case Used():
+                    await doors.record(event)
+                case Text():
+                    said.add(event.text, event.answers)
+                    on_said(said.so_far)
+                case Result():
+                    said.add(event.text or "")
+                    break
+                case Failed():
+                    return Failure(event.reason, event.retryable, event.wait_ms, event.code, event.until_ms)
+        if story.is_memory_lost:
+            said.append_note(BEGUN_ANEW)
+        replies = await said.replies(facts.place, facts.taker_of)
+        if replies:
+            continuation.leave_to_settlement()
+        return AgentAnswer(
+            replies,
+            continuation.value,
+            agent.provider,
+            story.begun_anew,
+            said.chose_silence,
+            provider_before=story.provider_before,
+        )

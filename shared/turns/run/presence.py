@@ -1,0 +1,220 @@
+"""What people see of a turn while it runs: that the agent types, and, where its row wants it, a draft of its answer.
+
+Nothing here is said: both vanish by themselves, and a failure changes nothing for the turn. They go on with the turn,
+so whatever run of it comes after a restart shows them again.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import apsw
+
+from shared.channels import registry
+from shared.channels.base import Channel, Outgoing, Traits
+from shared.core import content, logs
+from shared.core.errors import PostroomError, RetryableError
+from shared.db.engine.group_commit import Writer
+from shared.db.platforms import drafts
+from shared.db.queue.claims import Claim
+from shared.db.queue.message_row import Message
+from shared.db.roster import agents
+from shared.queue.teamwork import mailbox
+from shared.roster.served_accounts import ServedAccounts
+from shared.runtime.http_client import Client
+
+log = logs.get()
+
+FIRST_AFTER_S = 0.3  # a turn that is over by then shows nothing, and costs no call
+REPEAT_DRAFT_S = 20.0  # a platform forgets a draft that isn't repeated: Telegram after 30 s
+_LIMIT_S = 10.0  # for one call
+
+
+class ShowsTurns(Protocol):
+    """What a presence needs of its process."""
+
+    @property
+    def reader(self) -> apsw.Connection:
+        """A connection that only reads."""
+
+    @property
+    def writer(self) -> Writer:
+        """Runs transactions."""
+
+
+@dataclass(slots=True)
+class SaidSoFar:
+    """What the agent has said so far in its turn, as people would read it; *changed* is set with every change.
+
+    Attributes:
+        is_shown: calls of the platform may be under way.
+    """
+
+    text: str
+    changed: asyncio.Event
+    is_shown: bool = False
+
+    @classmethod
+    def nothing(cls) -> "SaidSoFar":
+        """At the beginning of a turn."""
+        return cls("", asyncio.Event())
+
+    def say(self, text: str) -> None:
+        """The agent has said all of *text*."""
+        self.text = text
+        self.changed.set()
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a turn is seen."""
+
+    channel: Channel
+    traits: Traits
+    person: Message
+    to: Outgoing
+
+
+class Presence:
+    """Shows running turns through the adapters of their channels."""
+
+    def __init__(
+        self,
+        service: ShowsTurns,
+        accounts: ServedAccounts,
+        client: Client,
+        now_ms: Callable[[], int],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._sleep = sleep
+        self._service = service
+        self._accounts = accounts
+        self._client = client
+        self._now_ms = now_ms
+
+    @contextlib.asynccontextmanager
+    async def shown(self, claim: Claim) -> AsyncIterator[SaidSoFar]:
+        """Show the turn until the end of the block; what it yields is told what the agent has said."""
+        said = SaidSoFar.nothing()
+        person = _watching(claim)
+        if person is None:
+            yield said
+            return
+        showing = asyncio.create_task(self._show(claim, person, said))
+        try:
+            yield said
+        finally:
+            showing.cancel()
+            if said.is_shown:  # no call of it may follow the answer; before that, the answer does not wait
+                await asyncio.gather(showing, return_exceptions=True)
+
+    async def _show(self, claim: Claim, person: Message, said: SaidSoFar) -> None:
+        await self._sleep(FIRST_AFTER_S)
+        said.is_shown = True
+        try:
+            channel = self._accounts.look(self._service.reader).get(person.channel)
+            if channel is not None:
+                stage = Stage(channel, registry.traits(person.channel), person, _outgoing(person))
+                await asyncio.gather(*self._works(stage, claim, said))
+        except Exception:  # the batch boundary: the turn goes on unseen
+            log.exception("turn.not_shown", turn=claim.token)
+
+    def _works(self, stage: Stage, claim: Claim, said: SaidSoFar) -> Iterator[Coroutine[None, None, None]]:
+        if stage.traits.typing_every_ms is not None:
+            yield self._type(stage, stage.traits.typing_every_ms / 1000)
+        agent = agents.get(self._service.reader, claim.agent)
+        is_group = bool(stage.person.content.get("is_group"))
+        if stage.traits.draft_every_ms is not None and agent is not None and agent.drafts and not is_group:
+            yield self._draft(stage, claim, said, stage.traits.draft_every_ms / 1000)
+
+    async def _type(self, stage: Stage, every_s: float) -> None:
+        """Show "typing" until cancelled, or until the platform can't show it."""
+        while True:
+            wait_s = await self._call(lambda: stage.channel.typing(stage.to, self._client), "typing")
+            if wait_s is None:
+                return
+            await self._sleep(max(every_s, wait_s))
+
+    async def _draft(self, stage: Stage, claim: Claim, said: SaidSoFar, every_s: float) -> None:
+        """Show what the agent has said until cancelled; the first failure ends the drafts of this turn."""
+        draft_id = await self._begin(stage, claim)
+        while draft_id is not None:
+            said.changed.clear()
+            shown = partial(stage.channel.draft, said.text, draft_id, stage.to, self._client)
+            if await self._call(shown, "draft") != 0.0:
+                return
+            await self._sleep(every_s)
+            await self._changed(said)
+
+    async def _changed(self, said: SaidSoFar) -> None:
+        """Wait for more of the answer, but no longer than the platform keeps a draft."""
+        waits = [asyncio.ensure_future(self._sleep(REPEAT_DRAFT_S)), asyncio.ensure_future(said.changed.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+
+    async def _begin(self, stage: Stage, claim: Claim) -> int | None:
+        """The id of the turn's draft, whose row stands before anybody sees it; None: it could not be written."""
+        add = partial(
+            drafts.add,
+            turn=claim.token,
+            agent=claim.agent,
+            session_id=claim.session_id,
+            channel=stage.person.channel,
+            platform_id=stage.to.platform_id,
+            now_ms=self._now_ms(),
+        )
+        try:
+            return await self._service.writer.run(add, durable=False)
+        except apsw.Error:
+            log.exception("turn.draft_not_written", turn=claim.token)
+            return None
+
+    async def _call(self, work: Callable[[], Awaitable[None]], what: str) -> float | None:
+        """Make one call: the seconds to wait at least until the next one; None: leave it at that."""
+        try:
+            async with asyncio.timeout(_LIMIT_S):
+                await work()
+        except RetryableError as error:
+            return max(0.001, (error.retry_after_ms or 0) / 1000)
+        except TimeoutError:
+            return 0.001
+        except PostroomError as error:
+            log.info("turn.not_shown", what=what, reason=str(error))
+            return None
+        except Exception:  # the batch boundary: a bug in an adapter must not end the turn
+            log.exception("turn.not_shown", what=what)
+            return None
+        return 0.0
+
+
+_OF_PEOPLE = ("chat", "chat-sdk")  # nobody waits for a task
+
+
+def _watching(claim: Claim) -> Message | None:
+    """The message of the person who sees the turn; None where nobody does, or others than who asked would. Pure."""
+    person = mailbox.person_of(claim.asked[0])
+    if person is None or person.chat_id is None or person.platform_id is None or person.kind not in _OF_PEOPLE:
+        return None
+    traits = registry.traits(person.channel)
+    is_secret = content.private_to(person.content) is not None
+    is_shown = traits.typing_every_ms is not None or traits.draft_every_ms is not None
+    return person if is_shown and not is_secret else None
+
+
+def _outgoing(person: Message) -> Outgoing:
+    return Outgoing(
+        response_id=0,
+        part_index=0,
+        platform_id=person.platform_id or "",
+        thread_id=person.thread_id,
+        reply_to=None,
+        context=person.content.get("context") or {},
+        asked_at_ms=person.created_at,
+        is_first=True,
+    )

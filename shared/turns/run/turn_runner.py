@@ -1,0 +1,176 @@
+"""Runs a turn from claim to settlement: the lease is renewed, the agent runs, and the end is written."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+
+import apsw
+
+from shared.agents import leftover_processes
+from shared.agents.programs.sandboxes import Sandboxes
+from shared.core import logs
+from shared.core.errors import ClaimLost, NotFound, WrongState
+from shared.core.time import clock
+from shared.db.access.questions import Question
+from shared.db.queue import claims, sessions
+from shared.db.queue.claims import Claim
+from shared.queue import answers, turns
+from shared.queue.turns import Failure
+from shared.runtime.worker_service import WorkerService
+from shared.turns.gateway.model_gateway import ModelGateway
+from shared.turns.run import auto_provider
+from shared.turns.run.agent_run import Outcome, run_agent
+from shared.turns.run.files.inbox import Fetch, no_channel
+from shared.turns.run.presence import Presence, SaidSoFar
+from shared.turns.run.settlement import Settlement
+from shared.turns.tools.toolbox import Caller, SessionToolbox
+
+log = logs.get()
+
+
+@dataclass(slots=True)
+class RunningTurn:
+    """A turn of this process.
+
+    Attributes:
+        is_suspect: it may be what killed an earlier process, so no other suspect runs beside it.
+        is_interruptible: the agent runs. A task that is cancelled before never gives its messages back; one that is
+            cancelled after loses an outcome that is there.
+        interrupted_by: what interrupted it, for the row of a turn that has spoken.
+        telling: what tells the turn of edits while it runs, and adds them to the claim; see ``telling``.
+    """
+
+    claim: Claim
+    batch_size: int
+    is_suspect: bool = False
+    task: asyncio.Task[None] | None = None
+    is_interruptible: bool = False
+    interrupted_by: str = turns.STOPPED
+    telling: asyncio.Task[None] | None = None
+
+    async def whole_claim(self) -> Claim:
+        """All that the turn holds, once it is told nothing more. A stop does not cut this off: rows would be left."""
+        while self.telling is not None and not self.telling.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({self.telling})
+        return self.claim
+
+
+class TurnRunner:
+    """Runs turns for *service*, outside any transaction."""
+
+    def __init__(
+        self,
+        service: WorkerService,
+        settlement: Settlement,
+        gateway: ModelGateway,
+        sandboxes: Sandboxes | None = None,
+        fetch: Fetch = no_channel,
+        presence: Presence | None = None,
+    ) -> None:
+        self._service = service
+        self._settlement = settlement
+        self._gateway = gateway
+        self._sandboxes = sandboxes
+        self._fetch = fetch
+        self._presence = presence
+
+    async def run(self, turn: RunningTurn) -> None:
+        """One turn. Cancelling it ends the agent and gives the messages back."""
+        claim = turn.claim
+        context = {"turn": claim.token, "agent": claim.agent, "message_id": claim.asked[0].message_id}
+        this = asyncio.current_task()
+        renewal = asyncio.create_task(self._renew(claim, this.cancel if this else lambda: None))
+        started_ms = clock.now_ms()
+        try:
+            turn.is_interruptible = True
+            outcome = await self._run_agent(claim)
+            turn.is_interruptible = False
+            await self._settlement.end(as_heard(await turn.whole_claim(), outcome), outcome)
+        except asyncio.CancelledError:
+            try:
+                await asyncio.to_thread(leftover_processes.kill, [claim.token])
+            finally:  # also when a stop cancels it a second time: nothing else would give the messages back
+                await self._settlement.give_back(await turn.whole_claim(), turn.interrupted_by)
+            raise
+        except ClaimLost as error:
+            log.warning("turn.lost", reason=str(error), **context)
+            return
+        finally:
+            renewal.cancel()
+        facts = {"ms": clock.now_ms() - started_ms, "batch": len(claim.batch), **context}
+        if isinstance(outcome, Failure):
+            log.warning("turn.failed", reason=outcome.reason, **facts)
+        else:
+            log.info("turn.done", **facts)
+
+    async def _run_agent(self, claim: Claim) -> Outcome:
+        service = self._service
+        tools = SessionToolbox(service, service.settings, Caller.of(claim))
+        save = partial(self._save_continuation, claim)
+        try:
+            await auto_provider.choose(service.reader, service.writer, claim)
+            answered = await self._answered(claim)
+            async with self._shown(claim) as said:
+                return await run_agent(
+                    service.reader,
+                    service.settings,
+                    claim,
+                    save,
+                    self._gateway,
+                    tools,
+                    answered,
+                    self._sandboxes,
+                    self._fetch,
+                    said.say,
+                )
+        finally:
+            tools.close()
+
+    def _shown(self, claim: Claim) -> AbstractAsyncContextManager[SaidSoFar]:
+        return contextlib.nullcontext(SaidSoFar.nothing()) if self._presence is None else self._presence.shown(claim)
+
+    async def _answered(self, claim: Claim) -> Mapping[int, Question]:
+        """The questions that texts of the turn answer, by the row of the message; their rows say so now."""
+        found = answers.find(self._service.reader, claim.session_id, claim.batch)
+        if any(question.status == "open" for question in found.values()):
+            keep = partial(answers.keep, answered=found, batch=claim.batch, now_ms=clock.now_ms())
+            try:
+                await self._service.writer.run(keep)
+            except (NotFound, WrongState):  # a button was pressed meanwhile
+                return {}
+            except apsw.Error:
+                log.exception("turn.answer_not_kept", turn=claim.token)
+        return found
+
+    async def _save_continuation(self, claim: Claim, continuation: str, provider: str | None = None) -> None:
+        """Store it in the session's row, durably. If that fails, the turn goes on, and its settlement writes it."""
+        work = partial(sessions.save_continuation, claim=claim, continuation=continuation, provider=provider)
+        try:
+            await self._service.writer.run(work)
+        except apsw.Error:
+            log.exception("turn.continuation_not_saved", turn=claim.token)
+
+    async def _renew(self, claim: Claim, on_lost: Callable[[], object]) -> None:
+        """Renew the lease until cancelled; call *on_lost* when the lease has another owner."""
+        lease_ms = self._service.settings.lease_ms
+        while True:
+            await asyncio.sleep(lease_ms / 3000)
+            until = clock.now_ms() + lease_ms
+            try:
+                await self._service.writer.run(partial(claims.renew, claim=claim, lease_until=until), durable=False)
+            except ClaimLost:
+                on_lost()
+                return
+            except apsw.Error:
+                log.exception("turn.renewal_failed", turn=claim.token)
+
+
+def as_heard(claim: Claim, outcome: Outcome) -> Claim:
+    """The claim by what the agent has heard: a session that began anew knows nothing that was told before."""
+    if isinstance(outcome, Failure) or not outcome.begun_anew:
+        return claim
+    return replace(claim, told=(), untold=(*claim.told, *claim.untold))

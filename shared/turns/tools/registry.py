@@ -1,0 +1,39 @@
+"""The tools by name. A new family is one file, whose ``TOOLS`` lists its tools, and one line here."""
+
+from functools import cache
+from importlib import import_module
+
+from shared.agents.access import ToolSpec
+from shared.core.errors import NotFound
+from shared.turns.tools import arguments
+from shared.turns.tools.base import Tool
+
+# In this order models see them.
+_FAMILIES = {
+    "speaking": "shared.turns.tools.speaking",
+    "asking": "shared.turns.tools.asking",
+    "tasks": "shared.turns.tools.tasks",
+    "teamwork": "shared.turns.tools.teamwork",
+    "reading": "shared.turns.tools.reading",
+}
+
+
+_BY_NAME: dict[str, Tool] = {tool.name: tool for each in _FAMILIES.values() for tool in import_module(each).TOOLS}
+
+
+def get(name: str) -> Tool:
+    """The tool called *name*.
+
+    Raises:
+        NotFound: there is none; the message lists the tools.
+    """
+    found = _BY_NAME.get(name)
+    if found is None:
+        raise NotFound(f"there is no tool {name[:64]!r}; the tools are: {', '.join(sorted(_BY_NAME))}")
+    return found
+
+
+@cache
+def specs() -> tuple[ToolSpec, ...]:
+    """The tools as models get them."""
+    return tuple(ToolSpec(tool.name, tool.description, arguments.schema(tool)) for tool in _BY_NAME.values())

@@ -1,0 +1,119 @@
+"""Tools between agents: write to one, take one's mail, and see whom one may write to."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from shared.core.errors import ConfigInvalid, WrongState
+from shared.db.queue import mailbox as mailbox_rows
+from shared.db.queue.mailbox import MailboxMessage
+from shared.db.roster import agents, chats, destinations
+from shared.db.roster.destinations import Destination
+from shared.queue.teamwork import mailbox, rooms
+from shared.turns.tools import places
+from shared.turns.tools.base import Arguments, Tool, ToolCall
+from shared.turns.tools.speaking import Text
+
+_AT_ONCE = 50  # messages that one call takes out of the mailbox
+
+
+class SendToAgent(Arguments):
+    agent: Annotated[str, Field(min_length=1, max_length=64, description="the destination's name of the agent")]
+    text: Text
+    kind: Annotated[
+        Literal["message", "task", "status", "nudge"],
+        Field(description="message and task get an answer, which comes as a message of its own; the others none"),
+    ] = "message"
+    is_urgent: Annotated[bool, Field(description="interrupts what the agent does")] = False
+
+
+def _send(call: ToolCall, given: SendToAgent) -> str:
+    found = places.destination(call, given.agent)
+    if found.target_agent is None:
+        raise ConfigInvalid(f"{given.agent!r} is a chat: use send_message to write there")
+    if agents.get(call.conn, found.target_agent) is None:  # the words of others would list every agent
+        raise WrongState(f"agent {given.agent!r} was deleted")
+    call.act()
+    mailbox.send(
+        call.conn,
+        call.agent.id,
+        found.target_agent,
+        places.words(call, given.text),
+        msg_type=given.kind,
+        urgency="urgent" if given.is_urgent else "normal",
+        because=call.asked.id if call.asked is not None else None,
+        limits=call.limits,
+        now_ms=call.now_ms,
+    )
+    answer = "Its answer comes as a message of its own; don't wait for it." if given.kind in ("message", "task") else ""
+    return f"Sent to agent {given.agent}. {answer}".strip()
+
+
+class ConsumeMessages(Arguments):
+    pass
+
+
+def _consume(call: ToolCall, _: ConsumeMessages) -> str:
+    taken = mailbox_rows.consume_of_session(
+        call.conn, call.agent.id, call.session.id, now_ms=call.now_ms, limit=_AT_ONCE
+    )
+    if not taken:
+        return "No message of another agent waits for you in this conversation."
+    call.act()
+    lines = [_mail(each) for each in taken]
+    return "\n\n".join([f"{len(taken)} taken; they get no turn of their own, so act on them now.", *lines])
+
+
+def _mail(stored: MailboxMessage) -> str:
+    message = stored.message
+    return f"{message.message_id} from {message.from_agent or message.sender} ({stored.msg_type}):\n{message.message}"
+
+
+class ListDestinations(Arguments):
+    pass
+
+
+def _list(call: ToolCall, _: ListDestinations) -> str:
+    lines = [_line(call, each) for each in destinations.of_agent(call.conn, call.agent.id)]
+    return "\n".join(lines) if lines else "You have no destinations: you can write in this conversation only."
+
+
+def _line(call: ToolCall, each: Destination) -> str:
+    if each.target_agent is not None:
+        other = agents.get(call.conn, each.target_agent)
+        return f"{each.name}: agent{f' {other.name}' if other is not None else ''} (send_to_agent)"
+    chat = chats.get(call.conn, each.target_chat or 0)
+    if chat is None or chat.status != "active" or chat.channel == rooms.CHANNEL:
+        return f"{each.name}: a chat that can't be written to now"
+    kind = "group" if chat.is_group else "direct chat"
+    name = f" {' '.join(chat.name.split())[:60]}" if chat.name else ""
+    here = ", this conversation" if chat.id == call.session.chat_id else ""
+    return f"{each.name}: {kind}{name} on {chat.channel}{here} (send_message)"
+
+
+TOOLS = (
+    Tool(
+        "send_to_agent",
+        "Write to another agent that list_destinations names. This returns at once; its answer comes later as a "
+        "message of its own, and what you say about it then goes to the person for whom you asked.",
+        SendToAgent,
+        _send,
+        kicks=("dispatch",),
+    ),
+    Tool(
+        "consume_messages",
+        "Take the waiting messages of other agents out of this conversation now, instead of getting each in a turn of "
+        "its own. Answers with their texts.",
+        ConsumeMessages,
+        _consume,
+        is_repeatable=True,
+        kicks=("dispatch",),
+    ),
+    Tool(
+        "list_destinations",
+        "List the chats and agents that you may write to, by the names that 'to' and 'agent' take.",
+        ListDestinations,
+        _list,
+        reads=True,
+    ),
+)

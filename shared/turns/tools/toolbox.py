@@ -1,0 +1,237 @@
+"""The tools of one turn. Each call is one transaction: the fence, the effects, and the answer beside its key.
+
+::
+
+    call ──> checked ──> in a transaction: the turn holds its messages? ──no──> refused
+                             │ yes
+                             ├── the turn made this call before ──> the same answer, and nothing is done
+                             └── run, keep the answer, commit durably ──> the answer
+
+An error keeps nothing, so a repeated call tries again. A run of the turn anew has another token and other keys: what
+follows from what the first run said is decided in ``shared.queue.spoken``.
+"""
+
+import asyncio
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol, Self
+
+import apsw
+
+from shared.agents.access import ToolAnswer, ToolSpec
+from shared.agents.session_files import NotSendable
+from shared.channels.base import OutgoingFile
+from shared.core import ids, logs
+from shared.core.errors import ClaimLost, NotFound, PostroomError, WrongState
+from shared.core.policy import AccessPolicy
+from shared.core.settings import Settings
+from shared.core.text import redaction
+from shared.core.time import clock
+from shared.db.access import tool_calls
+from shared.db.engine.group_commit import Writer
+from shared.db.queue import claims, sessions
+from shared.db.queue.claims import Claim
+from shared.db.roster import agents
+from shared.queue.teamwork import chain_ends
+from shared.queue.teamwork.chains import MailLimits, MailRefused
+from shared.turns.tools import arguments, outbox_files, registry
+from shared.turns.tools.base import Arguments, Tool, ToolCall
+from shared.turns.tools.outbox_files import FilePlace
+
+log = logs.get()
+
+_OVER = "the turn has ended or was stopped, so its tools are closed: nothing was done; end your work"
+_ENOUGH = "this turn has made its {most} tool calls, and no more are carried out: end your work with your answer now"
+_DATABASE = "the database could not be used, and nothing was done: call the tool once more, or say that it failed"
+_BROKEN = "the tool failed, and nothing was done; the operator's log says why. Go on without it"
+
+
+class RunsTools(Protocol):
+    """What a toolbox needs of its process: a connection that reads, the writer, and kicks."""
+
+    @property
+    def reader(self) -> apsw.Connection:
+        """A connection that only reads."""
+
+    @property
+    def writer(self) -> Writer:
+        """Commits durably, before its ``run`` returns."""
+
+    def kick(self, *names: str) -> None:
+        """Wake these functions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The session whose agent calls.
+
+    Attributes:
+        turn: names the calls that belong together: no two of them have the same key.
+        claim: of the turn; None: an operator calls as the agent, outside any turn.
+    """
+
+    agent: str
+    session_id: int
+    turn: str
+    claim: Claim | None = None
+
+    @classmethod
+    def of(cls, claim: Claim) -> Self:
+        """The turn of *claim*."""
+        return cls(claim.agent, claim.session_id, claim.token, claim)
+
+
+class SessionToolbox:
+    """Implements ``Toolbox``. In a turn, every call after :meth:`close` is refused, and every call beyond the limit.
+
+    Args:
+        now_ms: the clock.
+    """
+
+    def __init__(
+        self, service: RunsTools, settings: Settings, caller: Caller, *, now_ms: Callable[[], int] = clock.now_ms
+    ) -> None:
+        self._service = service
+        self._caller = caller
+        self._settings = settings
+        self._policy = AccessPolicy.of(settings)
+        self._limits = MailLimits.of(settings)
+        self._now_ms = now_ms
+        self._is_open = True
+        self._most_calls = settings.tool_calls
+        self._calls = 0
+        self.has_acted = False
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """The tools that this session may use."""
+        return registry.specs()
+
+    def close(self) -> None:
+        """The turn is over."""
+        self._is_open = False
+
+    async def call(self, name: str, given: Mapping[str, Any], *, call_id: str | None = None) -> ToolAnswer:
+        """Call a tool; never raises for what the model did wrong. A second call with *call_id* does nothing twice."""
+        try:
+            if not self._is_open:
+                return ToolAnswer(_OVER, is_error=True)
+            self._count(name)
+            tool = registry.get(name)
+            checked = arguments.checked(tool, given)
+            key = _key(tool, checked, call_id, is_in_turn=self._caller.claim is not None)
+            return ToolAnswer(self._read(tool, checked, key) if tool.reads else await self._act(tool, checked, key))
+        except ClaimLost:
+            return ToolAnswer(_OVER, is_error=True)
+        except MailRefused as refused:
+            await self._tell_chain(refused)
+            return ToolAnswer(str(refused), is_error=True)
+        except PostroomError as error:
+            return ToolAnswer(redaction.redact(str(error)), is_error=True)
+        except Exception as error:  # the batch boundary: a tool that is broken must not end the turn
+            log.exception("tool.failed", tool=name[:64], turn=self._caller.turn)
+            return ToolAnswer(_DATABASE if isinstance(error, apsw.Error) else _BROKEN, is_error=True)
+
+    def _count(self, name: str) -> None:
+        """Count the call, whatever becomes of it: a model that goes in circles makes calls that are refused.
+
+        Raises:
+            WrongState: the turn has made all that it may.
+        """
+        self._calls += 1
+        if self._calls <= self._most_calls:
+            return
+        if self._calls == self._most_calls + 1:
+            log.warning("tool.too_many_calls", tool=name[:64], turn=self._caller.turn, most=self._most_calls)
+        raise WrongState(_ENOUGH.format(most=self._most_calls))
+
+    def _read(self, tool: Tool, checked: Arguments, key: str) -> str:
+        return tool.run(self._fenced(self._service.reader, key), checked)
+
+    async def _act(self, tool: Tool, checked: Arguments, key: str) -> str:
+        file = await self._copied(tool, checked, key)
+        try:
+            answer = await self._service.writer.run(partial(self._once, tool=tool, checked=checked, key=key, file=file))
+        except Exception:
+            if file is not None:
+                outbox_files.discard(file)
+            raise
+        self.has_acted = True
+        self._service.kick(*tool.kicks, "api")
+        log.info("tool.called", tool=tool.name, turn=self._caller.turn, agent=self._caller.agent)
+        return answer
+
+    async def _copied(self, tool: Tool, checked: Arguments, key: str) -> OutgoingFile | None:
+        """A copy of the file of the outbox that the call hands over; None: it hands over none (any more).
+
+        Raises:
+            ClaimLost: the turn is over.
+            WrongState: it can't be sent.
+        """
+        if tool.hands_over is None:
+            return None
+        call = self._fenced(self._service.reader, key)
+        if tool_calls.find(call.conn, self._caller.turn, key) is not None:
+            return None  # it was made before, and nothing is done twice
+        handed = tool.hands_over(call, checked)
+        folder = self._settings.agents_dir / (call.agent.folder or call.agent.id)
+        target = self._settings.files / (self._caller.claim.token if self._caller.claim else ids.new("tool"))
+        place = FilePlace(folder, call.session.session_id, target)
+        try:
+            return await asyncio.to_thread(outbox_files.copied, handed.name, place, handed.taker)
+        except NotSendable as error:
+            raise WrongState(f"the file was not sent: {error}") from None
+
+    def _once(
+        self, conn: apsw.Connection, *, tool: Tool, checked: Arguments, key: str, file: OutgoingFile | None
+    ) -> str:
+        """The effects of the call and its answer, or the answer that it got before."""
+        call = replace(self._fenced(conn, key), file=file)
+        before = tool_calls.find(conn, self._caller.turn, key)
+        if before is not None:
+            return before
+        answer = tool.run(call, checked)
+        tool_calls.put(conn, self._caller.turn, key, tool.name, answer, now_ms=call.now_ms)
+        return answer
+
+    def _fenced(self, conn: apsw.Connection, key: str) -> ToolCall:
+        """The call, if its turn still holds its messages.
+
+        Raises:
+            ClaimLost: it does not.
+            NotFound: the agent or the session is gone.
+        """
+        caller = self._caller
+        if caller.claim is not None and not claims.is_held(conn, caller.claim):
+            raise ClaimLost(_OVER)
+        agent, session = agents.get(conn, caller.agent), sessions.get(conn, caller.session_id)
+        if agent is None or session is None:
+            raise NotFound(f"agent {caller.agent!r} was deleted")
+        asked = caller.claim.asked[0] if caller.claim is not None else None
+        return ToolCall(
+            conn, agent, session, caller.claim, asked, key, self._policy, self._limits, now_ms=self._now_ms()
+        )
+
+    async def _tell_chain(self, refused: MailRefused) -> None:
+        """Tell the others in the chain that a message between agents was refused, in a transaction of its own."""
+        try:
+            await self._service.writer.run(partial(chain_ends.tell, refused=refused, now_ms=self._now_ms()))
+            self._service.kick("dispatch", "deliver")
+        except apsw.Error:
+            log.exception("tool.chain_not_told", turn=self._caller.turn)
+
+
+def _key(tool: Tool, checked: Arguments, call_id: str | None, *, is_in_turn: bool) -> str:
+    """The key of the call in its turn: the caller's own id, and what is called.
+
+    Without an id the same arguments are the same call: a client repeats what it got no answer for, and nothing is to be
+    said twice. Where the same arguments may well mean another call (``is_repeatable``, or outside a turn), each call is
+    one of its own.
+    """
+    if call_id is None and (tool.is_repeatable or not is_in_turn):
+        call_id = f"once_{secrets.token_hex(8)}"
+    what = json.dumps([tool.name, checked.model_dump(mode="json"), call_id], sort_keys=True)
+    return hashlib.sha256(what.encode()).hexdigest()[:32]

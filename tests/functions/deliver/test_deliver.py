@@ -1,0 +1,538 @@
+import asyncio
+import json
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+
+from functions import deliver
+from functions.deliver import Deliver
+from shared.channels import account_secrets, registry
+from shared.conversation.routing.commands import MENU
+from shared.core.settings import Settings
+from shared.db.engine.connection import rows, transaction
+from shared.db.roster import accounts
+from shared.roster import account_tokens
+from shared.runtime.http_client import NoAnswer, RequestNotSent
+from tests.fake_client import FakeClient
+from tests.support import TICK, answer, column, dump, put, row
+
+TOKEN = "7100200300:AAExample"
+LONG = "\n\n".join(f"Paragraph {number}: " + "word " * 180 for number in range(6))
+
+
+class Platform:
+    """Telegram and Discord: answers by *script*, and repeats its last entry."""
+
+    def __init__(self, *script):
+        self.requests = []
+        self._script = list(script) or [sent]
+
+    async def __call__(self, request):
+        self.requests.append((request.method, request.url.path, json.loads(request.content or b"{}")))
+        act = self._script.pop(0) if len(self._script) > 1 else self._script[0]
+        made = act(len(self.requests))
+        return await made if asyncio.iscoroutine(made) else made
+
+    @property
+    def texts(self):
+        return [body.get("text") or body.get("content") for _, _, body in self.requests]
+
+
+class Alive(Platform):
+    """Answers questions about its token: only what is sent follows the script, and counts as a request."""
+
+    async def __call__(self, request):
+        if request.url.path.endswith(("/getMe", "/users/@me")):
+            return sent(0)
+        return await super().__call__(request)
+
+
+def sent(number):
+    return httpx.Response(200, json={"ok": True, "result": {"message_id": 9000 + number}, "id": str(9000 + number)})
+
+
+def refuse(status, **fields):
+    body = {"ok": False, "error_code": status, "description": "no", **fields}
+    return lambda _: httpx.Response(status, json=body)
+
+
+def unreachable(_):
+    raise RequestNotSent("refused")
+
+
+def silent(_):
+    raise NoAnswer("nothing came")
+
+
+async def hang(_):
+    await asyncio.sleep(300)
+
+
+def service_of(platform):
+    return Deliver(Settings.load(), FakeClient(platform))
+
+
+async def worked(service):
+    await service.claim_and_start()
+    while service.worker.running:  # noqa: ASYNC110 - the worker tells only its own loop
+        await asyncio.sleep(0.001)
+
+
+def step(platform, count=1):
+    async def go():
+        service = service_of(platform)
+        for _ in range(count):
+            await worked(service)
+            await asyncio.sleep(0.003)  # the backoff of a test is at most 2 ms
+        await service.close()
+
+    asyncio.run(go())
+    return platform
+
+
+def held(conn):
+    """Every wait is over."""
+    with transaction(conn):
+        rows(conn, "DELETE FROM call_holds")
+        rows(conn, "UPDATE channel_outages SET probe_at = 1 WHERE probe_at IS NOT NULL")
+        rows(conn, "UPDATE chats SET not_before = NULL")
+        rows(conn, "UPDATE responses SET deliver_after = NULL")
+
+
+def test_a_response_is_sent_and_acked(conn):
+    answer(conn, "hello", chat="5000000001")
+    platform = step(Platform())
+    ((method, path, body),) = platform.requests
+    assert (method, path, body["chat_id"]) == ("POST", f"/bot{TOKEN}/sendMessage", 5000000001)
+    found = row(conn, "responses")
+    assert (found["status"], found["platform_message_id"], found["parts"]) == ("acked", "9001", '["9001"]')
+
+
+def test_chats_are_served_in_parallel_and_each_in_order(conn):
+    for chat in ("1", "2", "1", "2"):
+        answer(conn, f"to {chat}", chat=chat)
+    platform = step(Platform(), 2)
+    assert sorted(platform.texts[:2]) == ["to 1", "to 2"]
+    assert column(conn, "SELECT status FROM responses") == ["acked"] * 4
+
+
+def test_a_long_response_is_sent_in_parts_in_order(conn):
+    answer(conn, LONG)
+    parts = registry.get("telegram").render(LONG)
+    assert len(parts) == 2
+    platform = step(Platform())
+    assert len(platform.requests) == 2
+    assert json.loads(row(conn, "responses")["parts"]) == ["9001", "9002"]
+
+
+def test_a_crash_between_two_parts_does_not_send_the_first_again(conn):
+    answer(conn, LONG)
+    first = Platform(sent, hang)
+
+    async def crash():
+        service = service_of(first)
+        await service.claim_and_start()
+        while len(first.requests) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        await service.close()  # the job is cancelled; the row says which part was being sent
+
+    asyncio.run(crash())
+    found = row(conn, "responses")
+    assert (found["status"], found["parts"], found["part_started"]) == ("delivering", '["9001"]', 1)
+    second = Platform()
+
+    async def resume():
+        service = service_of(second)
+        await service.repair()
+        await asyncio.sleep(0.003)
+        await worked(service)
+        await service.close()
+
+    asyncio.run(resume())
+    assert second.texts == first.texts[1:]
+    found = row(conn, "responses")
+    assert (found["status"], found["retry_count"], json.loads(found["parts"])) == ("acked", 1, ["9001", "9001"])
+
+
+KILLED = """
+import asyncio
+from functions.deliver import Deliver
+from shared.core.settings import Settings
+from tests.fake_client import FakeClient
+
+async def platform(request):
+    print("asked", flush=True)
+    await asyncio.sleep(300)
+
+async def main():
+    service = Deliver(Settings.load(), FakeClient(platform))
+    service.worker.begin()
+    await asyncio.sleep(300)
+
+asyncio.run(main())
+"""
+UNKNOWN = {"resend": ("acked", 1), "hold": ("dead", 0)}
+
+
+@pytest.mark.parametrize(("policy", "expected"), UNKNOWN.items())
+def test_policy_decides_about_the_send_of_a_killed_process(conn, monkeypatch, policy, expected):
+    monkeypatch.setenv("POSTROOM_UNKNOWN_SENDS", policy)
+    answer(conn, "hello")
+    with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True) as process:
+        lines = iter(process.stdout.readline, "")
+        assert "asked\n" in lines
+        process.kill()
+    platform = Platform()
+
+    async def go():
+        service = service_of(platform)
+        await service.repair()
+        await asyncio.sleep(0.003)
+        await worked(service)
+        await service.close()
+
+    asyncio.run(go())
+    found = row(conn, "responses")
+    assert (found["status"], len(platform.requests)) == expected
+    assert column(conn, "SELECT data ->> 'part' FROM events WHERE type = 'response_outcome_unknown'") == [0]
+
+
+def test_a_429_holds_the_chat_and_no_other_and_costs_no_attempt(conn):
+    answer(conn, "one", chat="1")
+    answer(conn, "two", chat="1")
+    answer(conn, "other", chat="2")
+    before_ms = int(time.time() * 1000)
+    platform = step(Platform(refuse(429, parameters={"retry_after": 60}), sent), 3)
+    assert sorted(platform.texts) == ["one", "other"]
+    found = row(conn, "responses", 1)
+    assert (found["status"], found["retry_count"], found["part_started"]) == ("pending", 0, None)
+    assert before_ms + 60_000 <= row(conn, "chats", 1)["not_before"] <= time.time() * 1000 + 60_000
+    held(conn)
+    assert step(Platform(), 2).texts == ["one", "two"]
+
+
+def test_a_permanent_error_makes_a_response_dead_and_frees_its_chat(conn):
+    answer(conn, "one")
+    answer(conn, "two")
+    step(Platform(refuse(400, description="Bad Request: not enough rights to send text messages"), sent), 2)
+    assert column(conn, "SELECT status FROM responses ORDER BY id") == ["dead", "acked"]
+    assert "not enough rights" in row(conn, "responses", 1)["last_error"]
+
+
+def test_nothing_more_is_sent_to_a_chat_that_is_gone(conn):
+    answer(conn, "one")
+    answer(conn, "two")
+    platform = step(Platform(refuse(403, description="Forbidden: bot was blocked by the user"), sent), 2)
+    assert platform.texts == ["one"]
+    assert column(conn, "SELECT status FROM responses ORDER BY id") == ["dead", "dead"]
+    assert "blocked" in row(conn, "responses", 1)["last_error"]
+    assert column(conn, "SELECT status FROM chats") == ["inactive"]
+
+
+def test_a_group_that_became_a_supergroup_is_answered_there(conn):
+    """The platform tells the new id with the send that it refuses."""
+    answer(conn, "one")
+    answer(conn, "two")
+    moved = refuse(400, description="Bad Request: group chat was upgraded", parameters={"migrate_to_chat_id": -1005})
+    platform = step(Platform(moved, sent), 3)
+    assert platform.texts == ["one", "one", "two"]
+    assert [body["chat_id"] for _, _, body in platform.requests][1:] == [-1005, -1005]
+    assert column(conn, "SELECT status FROM responses ORDER BY id") == ["acked", "acked"]
+
+
+def test_a_failing_head_is_retried_before_the_responses_behind_it(conn, monkeypatch):
+    monkeypatch.setenv("POSTROOM_RETRY_CAP_MS", "2")
+    answer(conn, "one")
+    answer(conn, "two")
+    platform = step(Alive(silent, silent, sent), 4)
+    assert platform.texts == ["one", "one", "one", "two"]
+    assert row(conn, "responses", 1)["retry_count"] == 2
+
+
+def test_a_response_is_dead_after_five_attempts(conn, monkeypatch):
+    monkeypatch.setenv("POSTROOM_RETRY_CAP_MS", "2")
+    answer(conn, "one")
+    platform = step(Alive(silent), 8)
+    assert len(platform.requests) == 5
+    found = row(conn, "responses")
+    assert (found["status"], found["retry_count"]) == ("dead", 5)
+    assert TOKEN not in found["last_error"]
+
+
+SILENT = {"resend": (["one", "one"], "acked"), "hold": (["one"], "dead")}
+
+
+@pytest.mark.parametrize(("policy", "expected"), SILENT.items())
+def test_a_send_without_an_answer_is_unknown_and_policy_decides(conn, monkeypatch, policy, expected):
+    monkeypatch.setenv("POSTROOM_UNKNOWN_SENDS", policy)
+    answer(conn, "one")
+    platform = step(Alive(silent, sent), 2)
+    assert (platform.texts, row(conn, "responses")["status"]) == expected
+    assert column(conn, "SELECT type FROM events WHERE type = 'response_outcome_unknown'") != []
+
+
+def test_a_send_ends_before_its_lease_does(conn, monkeypatch):
+    """A rescued response must not be sent beside its first send."""
+    monkeypatch.setenv("POSTROOM_LEASE_MS", "1000")
+    monkeypatch.setenv("POSTROOM_UNKNOWN_SENDS", "hold")
+    answer(conn)
+    step(Platform(hang))
+    found = row(conn, "responses")
+    assert (found["status"], found["last_error"]) == ("dead", "the platform did not answer within 0.6 s")
+
+
+def test_an_ack_waits_for_the_database_and_nothing_is_sent_again(conn):
+    """A sent response must not go dead because the disk was full for a moment."""
+    answer(conn)
+
+    def full(number):
+        rows(conn, "CREATE TRIGGER full BEFORE UPDATE ON responses BEGIN SELECT raise(ABORT, 'full'); END")
+        return sent(number)
+
+    platform = Platform(full)
+
+    async def go():
+        service = service_of(platform)
+        await service.claim_and_start()
+        while not platform.requests:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.02)
+        rows(conn, "DROP TRIGGER full")
+        while service.worker.running:  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+        await service.close()
+
+    asyncio.run(go())
+    assert (row(conn, "responses")["status"], len(platform.requests)) == ("acked", 1)
+
+
+def test_a_response_without_content_is_dead_with_its_reason(conn):
+    answer(conn, "  \n ")
+    step(Platform())
+    assert row(conn, "responses")["last_error"] == "the response holds nothing that the platform can show"
+
+
+def test_a_response_sent_in_more_parts_than_it_has_now_is_acked(conn):
+    """A release between the crash and the next attempt may change the limit of a part."""
+    answer(conn, "short")
+    with transaction(conn):
+        rows(conn, 'UPDATE responses SET parts = \'["1", "2"]\'')
+    platform = step(Platform())
+    assert (row(conn, "responses")["status"], platform.requests) == ("acked", [])
+
+
+def test_a_bug_in_a_channel_makes_a_response_dead_with_the_error_type_only(conn):
+    answer(conn, "one", chat="not a number")
+    put(conn)
+
+    def broken(_):
+        raise ZeroDivisionError("a person's text")
+
+    step(Platform(broken))
+    assert (
+        row(conn, "responses")["last_error"] == "the channel failed (ZeroDivisionError); the log of deliver says where"
+    )
+
+
+def discord_answer(conn, text):
+    channel = registry.get("discord")
+    context = {
+        "interaction_id": "1",
+        "application_id": "1290000000000000001",
+        "sealed_token": channel.seal("interaction-token"),
+        "bot_is_there": True,
+    }
+    content = {"context": context, "asked_at": int(time.time() * 1000)}
+    return answer(conn, text, channel="discord", in_reply_to=1, content=content)
+
+
+def test_the_first_answer_to_a_command_replaces_the_deferral(conn):
+    discord_answer(conn, "one")
+    discord_answer(conn, "two")
+    platform = step(Platform(), 2)
+    webhook = "/api/v10/webhooks/1290000000000000001/interaction-token"
+    assert [(method, path) for method, path, _ in platform.requests] == [
+        ("PATCH", f"{webhook}/messages/@original"),
+        ("POST", webhook),
+    ]
+    assert platform.texts == ["one", "two"]
+    assert all(body["allowed_mentions"]["parse"] == [] for _, _, body in platform.requests)
+
+
+def test_failing_chats_take_no_room_from_others(conn, monkeypatch):
+    monkeypatch.setenv("POSTROOM_MAX_CONCURRENT_SENDS", "2")
+    monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "60000")
+    for chat in "123":
+        answer(conn, f"to {chat}", chat=chat)
+    platform = step(Platform(refuse(409), refuse(409), sent), 2)
+    assert sorted(platform.texts) == ["to 1", "to 2", "to 3"]
+    assert column(conn, "SELECT status FROM responses ORDER BY id") == ["pending", "pending", "acked"]
+
+
+def test_a_channel_without_settings_waits_and_blocks_no_other(conn, monkeypatch):
+    monkeypatch.delenv("DISCORD_PUBLIC_KEY")
+    answer(conn, channel="discord")
+    answer(conn)
+    step(Platform())
+    assert column(conn, "SELECT status FROM responses ORDER BY id") == ["pending", "acked"]
+
+
+def test_each_account_sends_with_a_token_of_its_own_and_one_that_comes_later_is_served_without_a_restart(
+    conn, db, monkeypatch
+):
+    answer(conn, "of the first", chat="5000000001")
+    answer(conn, "of sales", chat="5000000001", channel="telegram.sales")
+    platform = Platform()
+
+    async def go():
+        service = service_of(platform)
+        await worked(service)
+        before = list(platform.texts)
+        with transaction(conn):
+            accounts.add(conn, "telegram.sales", now_ms=1)
+        await worked(service)  # its tokens are missing
+        account_tokens.put(
+            service.settings.account_tokens, "telegram.sales", {"bot_token": "7100200301:BB", "webhook_secret": "s"}
+        )
+        await worked(service)
+        await service.close()
+        return before
+
+    assert asyncio.run(go()) == ["of the first"]
+    assert [(path, body["text"]) for _, path, body in platform.requests] == [
+        (f"/bot{TOKEN}/sendMessage", "of the first"),
+        ("/bot7100200301:BB/sendMessage", "of sales"),
+    ]
+    assert column(conn, "SELECT status FROM responses ORDER BY id") == ["acked", "acked"]
+
+
+def managed(hook="https://bot.example.com/webhooks/telegram"):
+    """Telegram, for a bot that manages another one."""
+    results = {
+        "getManagedBotToken": "777:CCC",
+        "getWebhookInfo": {"url": hook},
+        "getMe": {"id": 777, "username": "clerk_bot"},
+        "setWebhook": True,
+        "getMyCommands": [],
+        "setMyCommands": True,
+    }
+
+    def answer_of(request):
+        method = request.url.path.rpartition("/")[2]
+        return httpx.Response(200, json={"ok": True, "result": results.get(method, {"message_id": 1})})
+
+    return answer_of
+
+
+def test_a_bot_that_a_person_made_gets_its_token_and_its_webhook_and_then_sends(conn):
+    """One tap: the token goes into the file, the webhook is beside the manager's, and no row has the token."""
+    with transaction(conn):
+        accounts.want(conn, "telegram.clerk", agent="assistant", manager="telegram", owner_id="5", now_ms=1)
+        accounts.give(conn, "telegram", "5", bot_id="777", username="clerk_bot", now_ms=1)
+    answer(conn, "hello", chat="5", channel="telegram.clerk")
+    calls, platform = [], managed()
+
+    def record(request):
+        calls.append((request.url.path, json.loads(request.content)))
+        return platform(request)
+
+    async def go():
+        service = Deliver(Settings.load(), FakeClient(record))
+        await worked(service)
+        await worked(service)
+        await service.close()
+        return service.settings.account_tokens
+
+    path = asyncio.run(go())
+    tokens = account_secrets.read(path)["telegram.clerk"]
+    assert [path for path, _ in calls] == [
+        *(f"/bot{TOKEN}/getManagedBotToken", f"/bot{TOKEN}/getWebhookInfo", "/bot777:CCC/getMe"),
+        *("/bot777:CCC/setWebhook", "/bot777:CCC/getMyCommands", "/bot777:CCC/setMyCommands"),
+        "/bot777:CCC/sendMessage",
+    ]
+    assert {each["command"]: each["description"] for each in calls[5][1]["commands"]} == MENU
+    hook = calls[3][1]
+    assert hook["url"] == "https://bot.example.com/webhooks/telegram.clerk"
+    assert hook["secret_token"] == tokens["webhook_secret"]
+    assert (tokens["bot_token"], tokens["bot_username"]) == ("777:CCC", "clerk_bot")
+    assert accounts.known(conn, "telegram.clerk").status == "active"
+    registry.get.cache_clear()
+    assert registry.get("telegram.clerk").webhook_url == hook["url"]  # so that the watch knows its own address
+    assert "CCC" not in json.dumps(dump(conn), default=str)
+    path.unlink()  # the machine was lost, and the database restored: the file is in no replica
+    registry.get.cache_clear()
+    before = len(calls)
+    assert "telegram.clerk" in account_secrets.read(asyncio.run(go()))
+    assert [path.rpartition("/")[2] for path, _ in calls[before:]] == [
+        *("getManagedBotToken", "getWebhookInfo", "getMe", "setWebhook", "getMyCommands", "setMyCommands")
+    ]
+
+
+def test_the_webhook_of_a_new_bot_is_beside_our_own_even_while_another_program_has_ours(conn, monkeypatch):
+    monkeypatch.setenv("TELEGRAM_WEBHOOK_URL", "https://bot.example.com/webhooks/telegram")
+    with transaction(conn):
+        accounts.want(conn, "telegram.clerk", agent="assistant", manager="telegram", owner_id="5", now_ms=1)
+        accounts.give(conn, "telegram", "5", bot_id="777", username="clerk_bot", now_ms=1)
+
+    async def go():
+        service = Deliver(Settings.load(), FakeClient(managed(hook="https://other.example.org/webhooks/telegram")))
+        await worked(service)
+        await service.close()
+        return service.settings.account_tokens
+
+    tokens = account_secrets.read(asyncio.run(go()))["telegram.clerk"]
+    assert tokens["webhook_url"] == "https://bot.example.com/webhooks/telegram.clerk"
+
+
+def test_a_bot_whose_manager_has_no_webhook_waits_with_its_reason(conn):
+    with transaction(conn):
+        accounts.want(conn, "telegram.clerk", agent="assistant", manager="telegram", owner_id="5", now_ms=1)
+        accounts.give(conn, "telegram", "5", bot_id="777", username=None, now_ms=1)
+    platform = managed(hook="")
+
+    async def go():
+        service = Deliver(Settings.load(), FakeClient(platform))
+        await worked(service)
+        await service.close()
+
+    asyncio.run(go())
+    found = accounts.known(conn, "telegram.clerk")
+    assert (found.status, found.attempts) == ("given", 1)
+    assert "webhook" in found.failure
+    assert found.retry_at > 1
+
+
+def test_a_person_is_asked_for_a_bot_with_telegrams_own_button(conn):
+    answer(conn, "one tap", chat="5", content={"bot_request": [7, "Clerk", "clerk_ab12_bot"]})
+    ((_, _, body),) = step(Platform()).requests
+    ((key,),) = body["reply_markup"]["keyboard"]
+    assert key["request_managed_bot"] == {
+        "request_id": 7,
+        "suggested_name": "Clerk",
+        "suggested_username": "clerk_ab12_bot",
+    }
+
+
+def test_a_tick_finds_work_without_a_kick(serving, conn, until, monkeypatch):
+    monkeypatch.setenv("POSTROOM_RETRY_BASE_MS", "60000")
+
+    async def go():
+        async with serving(deliver) as client:
+            await until(lambda: deliver._service.get().worker._lock.is_held)
+            answer(conn)
+            answers = [await client.post("/tick"), await client.post("/tick", headers=TICK)]
+            await until(lambda: row(conn, "responses")["unsent_since"])  # nothing listens at TELEGRAM_API_BASE
+            return answers
+
+    assert [each.status_code for each in asyncio.run(go())] == [401, 202]
+
+
+def test_many_waiting_chats_are_answered_oldest_first(conn, monkeypatch):
+    monkeypatch.setenv("POSTROOM_MAX_CONCURRENT_SENDS", "2")
+    for chat in range(1, 31):
+        answer(conn, f"to {chat}", chat=str(chat))
+    platform = step(Platform(), 30)
+    assert platform.texts == [f"to {chat}" for chat in range(1, 31)]

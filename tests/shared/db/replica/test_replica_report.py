@@ -1,0 +1,103 @@
+"""The supervisor's report, and what is made of it."""
+
+import os
+
+import pytest
+
+from shared.db.engine.restore_proofs import RestoreProof
+from shared.db.replica import replica_lag, replica_report
+from shared.db.replica.bucket_cost import BucketPrices
+from shared.db.replica.replica_problems import is_overdue, overdue_sentence, problems
+from shared.db.replica.replica_report import BucketSurvey, DayUse, LevelFacts, ReplicaReport
+from shared.db.replica.request_counts import RequestCounts
+from tests.support import NOW
+
+HOUR = 3_600_000
+SURVEY = BucketSurvey(
+    NOW, [LevelFacts(0, 3, 300, "0" * 15 + "c", NOW - 1), LevelFacts(9, 1, 900, "0" * 15 + "a", NOW - HOUR)], 9, 4000, 1
+)
+REPORT = ReplicaReport(
+    at=NOW, url="s3://bucket/db", prefix="epoch_2", epoch="epoch_1", has_full_copy=True, holder="host (p.db, owner_1)",
+    renewed_at=NOW - 5000, until=NOW + 55_000, behind_since=None, verify_every_ms=24 * HOUR, prices=BucketPrices(),
+    survey=SURVEY, days={"2026-11-22": DayUse(60.0, RequestCounts(puts=4), RequestCounts(lists=1), 3000)},
+)  # fmt: skip
+PROOF = RestoreProof(NOW, "drill", "equal", "s3://bucket/db/epoch_2", "0" * 15 + "c", 40, 1000, 5000, 900, 2000)
+
+DAMAGE = PROOF._replace(outcome="damaged", reason="files are missing")
+
+
+def changed(**facts):
+    return ReplicaReport(**{name: getattr(REPORT, name) for name in REPORT.__struct_fields__} | facts)
+
+
+def test_a_report_is_read_as_it_was_written(db):
+    REPORT.write(db)
+    assert replica_report.read(db) == REPORT
+    path = db.with_name(f"{db.name}-replica")
+    assert path.stat().st_mode & 0o077 == 0
+    assert (SURVEY.position, SURVEY.snapshot_at) == ("0" * 15 + "c", NOW - HOUR)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"at": 1}', "[" * 50_000], ids=["empty", "list", "cut", "part", "deep"]
+)
+def test_a_damaged_report_is_none(db, text):
+    db.with_name(f"{db.name}-replica").write_text(text)
+    assert replica_report.read(db) is None
+
+
+def test_days_add_up_and_old_ones_go():
+    days = {}
+    for day in range(1, 41):
+        days = replica_report.add_day(
+            days, f"2026-{day:03}", DayUse(1.0, RequestCounts(puts=1), stored_bytes=100 * day)
+        )
+    days = replica_report.add_day(days, "2026-040", DayUse(2.0, RequestCounts(puts=9)))
+    assert (len(days), next(iter(days))) == (replica_report.DAYS_KEPT, "2026-006")
+    assert days["2026-040"] == DayUse(3.0, RequestCounts(puts=10), stored_bytes=4000), "no survey changes nothing"
+    assert replica_report.sum_days(days, 2) == DayUse(4.0, RequestCounts(puts=11), stored_bytes=4000)
+    assert replica_report.growth_per_day(days) == 100
+    assert replica_report.growth_per_day({"2026-11-22": DayUse(stored_bytes=1)}) is None
+
+
+def test_what_waits_is_as_old_as_its_oldest_commit(db):
+    folder = db.with_name(f".{db.name}-litestream") / "ltx" / "0"
+    assert replica_lag.waiting_s(db, 1, 100.0) is None
+    folder.mkdir(parents=True)
+    for position, at_s in ((1, 10), (2, 40), (3, 60)):
+        (folder / f"{position:016x}-{position:016x}.ltx").touch()
+        os.utime(folder / f"{position:016x}-{position:016x}.ltx", (at_s, at_s))
+    assert replica_lag.waiting_s(db, 1, 100.0) == 60
+    assert replica_lag.waiting_s(db, 3, 100.0) is None
+
+
+def test_a_replica_that_is_well_has_no_problems():
+    assert problems(REPORT, PROOF, 0.0, now_ms=NOW) == []
+    assert problems(REPORT, None, 29.0, now_ms=NOW + 50_000) == []
+
+
+@pytest.mark.parametrize(
+    ("report", "proof", "behind_s", "said"),
+    [
+        (None, None, None, "has reported nothing yet: does infra.replicate run?"),
+        (changed(at=NOW - 91_000), PROOF, 0.0, "has reported nothing for 91 s: does infra.replicate run? Start it"),
+        (changed(until=NOW - 4000), PROOF, 0.0, "the lease on the replica ran out 4 s ago: look at the log"),
+        (changed(has_full_copy=False), PROOF, 0.0, "no full copy yet"),
+        (REPORT, PROOF, 31.0, "commits have not reached the bucket for 31 s: is the bucket well?"),
+        (changed(behind_since=NOW - 45_000), PROOF, None, "commits have not reached the bucket for 45 s"),
+        (REPORT, DAMAGE, 0.0, "(files are missing): restore nothing"),
+    ],
+)  # fmt: skip
+def test_each_problem_is_one_sentence_with_the_next_step(report, proof, behind_s, said):
+    (found,) = problems(report, proof, behind_s, now_ms=NOW)
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    ("proven_h", "period_h", "began_h", "expected"),
+    [(48, 24, 900, False), (49, 24, 900, True), (49, 0, 900, False), (None, 24, 48, False), (None, 24, 49, True)],
+)
+def test_a_proof_is_overdue_after_twice_the_period(proven_h, period_h, began_h, expected):
+    proven = None if proven_h is None else PROOF._replace(made_at=NOW - proven_h * HOUR)
+    assert is_overdue(proven, period_h * HOUR, began_at=NOW - began_h * HOUR, now_ms=NOW) is expected
+    assert "python -m infra.verify" in overdue_sentence(proven, 24 * HOUR, now_ms=NOW)

@@ -1,0 +1,173 @@
+"""Budgets before requests, and what owners are told."""
+
+import asyncio
+
+import pytest
+
+from shared.conversation.access import people
+from shared.conversation.inbound import decisions
+from shared.conversation.inbound.decisions import OPERATOR
+from shared.db.access import approvals, users
+from shared.db.engine.connection import rows, transaction
+from shared.db.engine.group_commit import Writer
+from shared.db.spending import budgets
+from shared.db.spending.usage import Tokens, TurnName
+from shared.turns.gateway.ledger import Ledger
+from shared.turns.gateway.upstreams import GatewaySettings
+from tests.approval_requests import POLICY
+from tests.support import NOW, column, make_agent
+
+DAY_MS = 24 * 60 * 60 * 1000
+TOMORROW = 1_800_057_600_000  # 2027-01-16T00:00:00Z
+PRICES = {"m": {"input": "1", "output": "10"}}
+
+
+@pytest.fixture
+def ledger(db, conn):
+    make_agent(conn, "coder")
+    with transaction(conn):
+        owner = users.ensure(conn, "telegram", "7", name="Ana", now_ms=NOW)
+        people.grant(conn, owner.id, "owner", None, by="test", now_ms=NOW)
+    writer, told = Writer(db), []
+    made = Ledger(conn, writer, GatewaySettings(model_prices=PRICES), "UTC", lambda: told.append(1))
+    made.told = told
+    yield made
+    writer.close()
+
+
+def put(conn, agent="coder", amount=100, *, period="day", unit="tokens"):
+    with transaction(conn):
+        budgets.put(conn, agent, period, unit, amount, now_ms=NOW)
+
+
+def admit(ledger, agent="coder", model="m", paid_by="key", *, now_ms=NOW):
+    return asyncio.run(ledger.admit(agent, model, paid_by, now_ms=now_ms))
+
+
+def use(ledger, output, agent="coder", model="m", paid_by="key", *, now_ms=NOW):
+    name = TurnName(f"turn_{now_ms}", agent, "session_1")
+    asyncio.run(ledger.record(name, model, paid_by, Tokens(output=output), now_ms=now_ms))
+
+
+def said(conn):
+    return column(conn, "SELECT message FROM responses ORDER BY id")
+
+
+def test_without_a_budget_everything_is_admitted(ledger, conn):
+    use(ledger, 10**9)
+    assert admit(ledger) is None
+    assert said(conn) == []
+
+
+def test_an_agent_is_refused_from_its_budget_on_until_the_day_is_over(ledger, conn):
+    put(conn)
+    use(ledger, 99)
+    assert admit(ledger) is None
+    use(ledger, 1)
+    refusal = admit(ledger)
+    assert (refusal.reason, refusal.until_ms) == ("budget", TOMORROW)
+    assert refusal.sentence == ("The budget of agent coder (100 tokens a day) is used up until 2027-01-16 00:00 (UTC).")
+    assert admit(ledger, "assistant") is None
+    assert admit(ledger, now_ms=TOMORROW - 1) is not None
+    assert admit(ledger, now_ms=TOMORROW) is None
+
+
+def test_the_budget_of_all_counts_every_agent(ledger, conn):
+    put(conn, None, period="month")
+    use(ledger, 60)
+    use(ledger, 40, "assistant")
+    assert admit(ledger, "assistant").reason == admit(ledger).reason == "budget"
+
+
+def test_what_an_earlier_process_wrote_counts(ledger, conn, db):
+    put(conn)
+    use(ledger, 100)
+    writer = Writer(db)
+    later = Ledger(conn, writer, GatewaySettings(), "UTC", print)
+    assert asyncio.run(later.admit("coder", "m", "key", now_ms=NOW)).reason == "budget"
+    writer.close()
+
+
+def test_a_raised_budget_admits_at_once(ledger, conn):
+    put(conn)
+    use(ledger, 100)
+    put(conn, amount=101)
+    assert admit(ledger) is None
+
+
+def test_money_is_what_keys_pay(ledger, conn):
+    put(conn, amount=1000, unit="money")
+    use(ledger, 10**6, paid_by="plan")
+    assert admit(ledger) is None
+    assert column(conn, "SELECT cost FROM usage") == [None]
+    use(ledger, 100)
+    assert column(conn, "SELECT cost FROM usage WHERE paid_by = 'key'") == [1000]
+    assert admit(ledger).reason == "budget"
+    assert admit(ledger, paid_by="plan") is None
+
+
+def test_a_model_without_a_price_can_not_be_used_under_a_budget_in_money(ledger, conn):
+    put(conn, amount=1000, unit="money")
+    refusal = admit(ledger, model="unknown")
+    assert refusal.reason == "unpriced"
+    assert "POSTROOM_MODEL_PRICES" in refusal.sentence
+    assert admit(ledger, model="unknown", paid_by="plan") is None
+    assert admit(ledger, "assistant", model="unknown") is None
+
+
+def test_an_owner_is_told_once_at_80_percent_and_once_at_100(ledger, conn):
+    put(conn)
+    use(ledger, 79)
+    assert said(conn) == []
+    use(ledger, 1)
+    use(ledger, 1)
+    assert said(conn) == ["80 % of the budget of agent coder (100 tokens a day) is used."]
+    use(ledger, 19)
+    use(ledger, 50)
+    admit(ledger)
+    assert len(said(conn)) == 2
+    assert said(conn)[1].startswith("**The budget of agent coder \\(100 tokens a day\\) is used up until 2027")
+    assert rows(conn, "SELECT platform_id FROM responses") == [("7",), ("7",)]
+    assert column(conn, "SELECT type FROM events WHERE type GLOB 'budget_*'") == ["budget_nearly", "budget_used_up"]
+    assert len(ledger.told) == 2
+
+
+def test_a_budget_of_nothing_stops_an_agent_without_a_question(ledger, conn):
+    put(conn, amount=0)
+    admit(ledger)
+    (text,) = said(conn)
+    assert text.endswith("To go on, raise it: emulator budgets set day --tokens N --agent coder")
+    assert column(conn, "SELECT kind FROM approvals") == []
+
+
+def test_what_an_owner_gives_admits_at_once_and_is_told_of_again(ledger, conn):
+    put(conn)
+    use(ledger, 100)
+    asked = approvals.get(conn, *column(conn, "SELECT approval_id FROM approvals"))
+    with transaction(conn):
+        decisions.decide(conn, asked.approval_id, 0, OPERATOR, policy=POLICY, now_ms=NOW + 1)
+    assert admit(ledger) is None
+    use(ledger, 60)
+    assert "80 % of the budget" in said(conn)[-1]
+    use(ledger, 40)
+    assert "(100 tokens a day and 100 tokens more this day) is used up until" in admit(ledger).sentence
+    assert column(conn, "SELECT status FROM approvals ORDER BY id") == ["approved", "pending"]
+    use(ledger, 99, now_ms=TOMORROW)
+    assert admit(ledger, now_ms=TOMORROW) is None
+    use(ledger, 1, now_ms=TOMORROW)
+    assert admit(ledger, now_ms=TOMORROW).reason == "budget"
+
+
+def test_the_next_day_is_told_again(ledger, conn):
+    put(conn)
+    use(ledger, 100)
+    use(ledger, 100, now_ms=NOW + DAY_MS)
+    assert len(said(conn)) == 2
+
+
+def test_without_an_owner_the_event_is_there_all_the_same(ledger, conn):
+    rows(conn, "DELETE FROM user_roles")
+    put(conn, amount=0)
+    assert admit(ledger).reason == "budget"
+    assert said(conn) == []
+    assert column(conn, "SELECT agent FROM events WHERE type = 'budget_used_up'") == ["coder"]

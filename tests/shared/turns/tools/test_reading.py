@@ -1,0 +1,50 @@
+from shared.db.engine.connection import transaction
+from shared.queue import turns
+from shared.queue.teamwork import mailbox
+from shared.queue.turns import TurnReply
+from tests.shared.turns.tools.calls import Running, running, team_mate
+from tests.support import NOW, put, take
+
+
+def test_a_conversation_is_read_oldest_first_and_only_this_one(conn, db):
+    with running(conn, db, text="first") as turn, running(conn, db, chat="300", text="secret") as other:
+        for each, said in ((turn, "hello Ana"), (other, "hello Ben")):
+            with transaction(conn):
+                turns.settle(conn, each.claim, [TurnReply(said, each.claim.asked[0])], None, now_ms=NOW)
+        put(conn, "second")
+        later = Running(turn.process, db, take(conn, token="turn_b"))
+        assert later.say("read_thread").splitlines() == [
+            "[2027-01-15T08:00:00Z] Ana: first",
+            "[2027-01-15T08:00:00Z] assistant: hello Ana",
+        ]
+        assert later.say("read_thread", limit=1) == "[2027-01-15T08:00:00Z] assistant: hello Ana"
+
+
+def test_the_first_turn_has_nothing_to_read(conn, db):
+    with running(conn, db) as turn:
+        assert turn.say("read_thread") == "Nothing was said here before."
+
+
+def test_a_thread_with_another_agent_is_read_by_one_of_its_messages(conn, db):
+    with running(conn, db) as turn:
+        team_mate(conn)
+        turn.say("send_to_agent", agent="bob", text="6 x 7?")
+        with transaction(conn):
+            mailbox.reply(conn, 2, "42", now_ms=NOW)
+        sent, answered = (each.message.message_id for each in mailbox.thread(conn, 2))
+        for name in (sent, answered):
+            assert [line.split(" ", 1)[1] for line in turn.say("read_thread", message=name).splitlines()] == [
+                "assistant: 6 x 7?",
+                "bob: 42",
+            ]
+
+
+def test_a_thread_of_another_conversation_reads_as_one_that_is_not_there(conn, db):
+    with running(conn, db) as turn, running(conn, db, chat="300", text="secret") as other:
+        team_mate(conn)
+        other.say("send_to_agent", agent="bob", text="Ben's secret")
+        theirs = mailbox.thread(conn, 3)[0].message.message_id
+        chat = other.claim.batch[0].message_id
+        assert turn.refusal("read_thread", message=theirs) == f"this conversation has no message '{theirs}'"
+        assert turn.refusal("read_thread", message=chat) == f"this conversation has no message '{chat}'"
+        assert turn.refusal("read_thread", message="no_00000000") == "this conversation has no message 'no_00000000'"

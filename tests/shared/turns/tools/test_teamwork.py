@@ -1,0 +1,100 @@
+import json
+
+import pytest
+
+from shared.db.engine.connection import rows, transaction
+from shared.db.queue import sessions
+from shared.queue.teamwork import chains, mailbox
+from shared.queue.teamwork.chains import MailLimits
+from tests.shared.turns.tools.calls import let_send, running, team_mate
+from tests.support import NOW, column, dump, make_agent, make_chat, row
+
+
+def mail(conn, sender, recipient, text, **more):
+    with transaction(conn):
+        return mailbox.send(conn, sender, recipient, text, now_ms=NOW, **more)
+
+
+def test_a_message_for_another_agent_asks_for_a_turn_and_its_answer_comes_back_here(conn, db):
+    with running(conn, db) as turn:
+        team_mate(conn)
+        answer = turn.say("send_to_agent", agent="bob", text="what is 6 x 7?")
+        assert answer == "Sent to agent bob. Its answer comes as a message of its own; don't wait for it."
+        assert "dispatch" in turn.process.kicked
+    sent = row(conn, "messages")
+    assert (sent["agent"], sent["from_agent"], sent["message"]) == ("bob", "assistant", "what is 6 x 7?")
+    assert json.loads(sent["content"])["asker"] == turn.claim.session_id
+
+
+@pytest.mark.parametrize("name", ["carol", "assistant", "@bob", "Bob", "../bob", "operator", "chat-1"])
+def test_only_an_agent_among_the_destinations_can_be_written_to(conn, db, name):
+    make_agent(conn, "carol")  # exists, and is no destination
+    with running(conn, db) as turn:
+        team_mate(conn)
+        before = dump(conn)
+        assert turn.refusal("send_to_agent", agent=name, text="x").startswith(
+            f"'{name}' is a chat" if name == "chat-1" else f"you have no destination '{name}'"
+        )
+        assert dump(conn) == before
+
+
+def test_a_loop_of_agents_is_cut_and_the_others_are_told(conn, db):
+    with running(conn, db) as turn:
+        team_mate(conn)
+        limits = MailLimits(total=1)
+        with transaction(conn):
+            chains.extend(conn, turn.claim.batch[0], "assistant", ("bob",), limits=limits, now_ms=NOW)
+        turn.box._limits = limits
+        assert turn.refusal("send_to_agent", agent="bob", text="again").endswith("this message was not sent")
+    assert column(conn, "SELECT from_agent FROM messages WHERE msg_type = 'status'") == ["assistant"]
+
+
+def test_an_agent_takes_the_mail_of_this_conversation_and_no_other(conn, db):
+    """An answer that waits in Ben's conversation is for Ben: taken from here, he would never get it."""
+    with running(conn, db) as turn, running(conn, db, chat="300") as other:
+        team_mate(conn)
+        asked = mail(conn, "assistant", "bob", "for Ana?", because=turn.claim.batch[0].id)
+        also = mail(conn, "assistant", "bob", "for Ben?", because=other.claim.batch[0].id)
+        with transaction(conn):
+            mailbox.reply(conn, asked, "Ana's answer", now_ms=NOW)
+            mailbox.reply(conn, also, "Ben's answer", now_ms=NOW)
+        taken = turn.say("consume_messages")
+        assert "Ana's answer" in taken
+        assert "Ben's answer" not in taken
+        assert turn.say("consume_messages") == "No message of another agent waits for you in this conversation."
+    waiting = "SELECT message FROM messages WHERE agent = 'assistant' AND channel = 'internal' AND status = 'pending'"
+    assert column(conn, waiting) == ["Ben's answer"]
+
+
+def test_the_people_of_the_conversation_keep_their_messages(conn, db):
+    with running(conn, db) as turn:
+        assert turn.say("consume_messages").startswith("No message")
+    assert column(conn, "SELECT status FROM messages") == ["processing"]
+
+
+def test_destinations_are_listed_by_the_names_that_the_tools_take(conn, db):
+    with running(conn, db) as turn:
+        team_mate(conn)
+        let_send(conn, chat=make_chat(conn, "-200", is_group=True))
+        listed = turn.say("list_destinations").splitlines()
+    assert listed == [
+        "bob: agent Bob (send_to_agent)",
+        f"chat-{turn.claim.batch[0].chat_id}: direct chat on telegram, this conversation (send_message)",
+        "chat-2: group on telegram (send_message)",
+    ]
+    assert "-200" not in "".join(listed)
+
+
+def test_nothing_of_other_agents_destinations_is_listed(conn, db):
+    with running(conn, db) as turn:
+        team_mate(conn)
+        let_send(conn, "bob", chat=make_chat(conn, "-300"))
+        assert len(turn.say("list_destinations").splitlines()) == 2
+
+
+def test_reading_marks_nothing_as_done(conn, db):
+    with running(conn, db) as turn:
+        turn.say("list_destinations")
+        assert turn.say("consume_messages").startswith("No message")
+    assert rows(conn, "SELECT spoken FROM messages") == [(None,)]
+    assert sessions.get(conn, turn.claim.session_id) is not None
