@@ -87,7 +87,7 @@ def test_a_consumed_message_never_runs(conn, to_the_end):
 CONSUMER = """
 import sys
 from pathlib import Path
-from shared.queue import mailbox
+from shared.queue.teamwork import mailbox
 from shared.db.engine.connection import open_connection, transaction
 
 conn = open_connection(Path(sys.argv[1]))

@@ -7,7 +7,8 @@ import pytest
 _LOGGING = """
 import logging, pathlib, threading
 from pydantic import SecretStr
-from shared.core import logs, redaction
+from shared.core import logs
+from shared.core.text import redaction
 from shared.core.settings import FromEnvironment
 
 class Platform(FromEnvironment):

@@ -76,7 +76,7 @@ def test_a_refused_pattern_writes_nothing_on_stderr_and_re2_is_loaded_only_for_a
     """It would contain the pattern, which may be private."""
     code = """
 import sys
-from shared.core import patterns
+from shared.core.text import patterns
 assert "re2" not in sys.modules
 try:
     patterns.check("(secret")
