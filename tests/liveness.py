@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -58,4 +59,15 @@ def processes_naming(text: str) -> list[int]:
         with contextlib.suppress(OSError):  # it has just ended
             if text.encode() in (entry / "cmdline").read_bytes():
                 found.append(int(entry.name))
+    return found
+
+
+def inheritable(pid: int) -> list[str]:
+    """The descriptors, beside the three standard ones, that a program gets which the process starts."""
+    found = []
+    for number, target in sorted(opened(pid).items()):
+        with contextlib.suppress(FileNotFoundError):  # it has just been closed
+            flags = re.search(r"^flags:\s*(\d+)", Path(f"/proc/{pid}/fdinfo/{number}").read_text(), re.MULTILINE)
+            if number > 2 and flags is not None and not int(flags[1], 8) & os.O_CLOEXEC:
+                found.append(f"{number} -> {target}")
     return found

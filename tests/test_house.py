@@ -9,9 +9,9 @@ ROOMS = ("shared", "functions", "infra", "emulator", "spark_jobs")
 MOST_FILES = 24
 # Tests that mirror no folder: whole systems, recorded webhooks, and the functions that the runner's tests serve.
 OWN_FOLDERS = {
-    "agents", "benchmarks", "benchmarks/agents", "benchmarks/harness", "benchmarks/spark", "clients", "clients/programs", "e2e",
-    "e2e/crash", "e2e/standby", "events", "events/discord", "events/telegram", "functions/past",
-    "infra/samples",
+    "agents", "benchmarks", "benchmarks/agents", "benchmarks/harness", "benchmarks/spark", "clients",
+    "clients/programs", "e2e", "e2e/crash", "e2e/standby", "events", "events/discord", "events/telegram",
+    "functions/past", "infra/samples",
 }  # fmt: skip
 
 

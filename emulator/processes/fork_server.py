@@ -266,9 +266,10 @@ def _become(
 
 
 def _receive(channel: socket.socket) -> tuple[bytes, list[int]]:
-    """One message and the file descriptors that came with it."""
+    """One message and the file descriptors that came with it, which no program that a child starts inherits."""
     fds = array.array("i")
-    data, ancillary, _, _ = channel.recvmsg(MAX_MESSAGE, socket.CMSG_SPACE(MAX_FDS * fds.itemsize))
+    room = socket.CMSG_SPACE(MAX_FDS * fds.itemsize)
+    data, ancillary, _, _ = channel.recvmsg(MAX_MESSAGE, room, socket.MSG_CMSG_CLOEXEC)
     for level, kind, payload in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])

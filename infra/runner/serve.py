@@ -190,6 +190,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 def _listen(options: argparse.Namespace) -> socket.socket:
     if options.fd is not None:
         sock = socket.socket(fileno=options.fd)
+        sock.set_inheritable(False)  # the caller had to make it inheritable; a program that we start must not have it
         if not options.standby and not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             sock.detach()
             raise OSError(errno.EINVAL, "not a listening socket")

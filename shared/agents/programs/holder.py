@@ -142,12 +142,20 @@ class Holder:
 
 
 def _spawn(words: Sequence[str], environment: Mapping[str, str], fds: list[int]) -> int:
-    """Start *words* with *fds* as the descriptors from 0 on, and no others."""
+    """Start *words* with *fds* as the descriptors from 0 on, and no others.
+
+    A descriptor that a child would inherit is closed in the child. We may have such a one without a fault of ours: a
+    socket that a service manager handed to this process has no close-on-exec.
+    """
+    others = [int(each) for each in os.listdir("/proc/self/fd") if int(each) >= len(fds)]  # noqa: PTH208 - 10 times faster
     return os.posix_spawn(
         words[0],
         list(words),
         environment,
-        file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds)],
+        file_actions=[
+            *((os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds)),
+            *((os.POSIX_SPAWN_CLOSE, fd) for fd in others),
+        ],
         setsid=True,
         setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # which Python ignores
     )

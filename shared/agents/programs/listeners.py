@@ -116,7 +116,7 @@ def _receive(line: socket.socket) -> socket.socket:
         EOFError, ConnectionError: the process is gone.
         OSError: it could not make the socket.
     """
-    said, descriptors, _, _ = socket.recv_fds(line, _LONGEST_ANSWER, 1)
+    said, descriptors, _, _ = socket.recv_fds(line, _LONGEST_ANSWER, 1, socket.MSG_CMSG_CLOEXEC)
     if descriptors:
         return socket.socket(fileno=descriptors[0])
     if said:

@@ -12,6 +12,7 @@ from infra.serving import serving_lock
 from shared.roster.new_database import prepare_database
 from tests.infra.litestream.test_litestream import until
 from tests.infra.processes import ROOT, listening_socket
+from tests.liveness import inheritable
 
 HANGS_S = 30.0  # longer than any test waits; an exit code of 0 proves that the limit of 2.8 s was not used
 
@@ -400,6 +401,7 @@ def test_the_command_serves_an_inherited_socket(start, client, environment):
     process.wait_for("function.ready")
 
     assert client.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+    assert inheritable(process.pid) == [], "a program that it starts gets the socket too"
 
 
 def test_a_function_stands_by_until_infra_standby_serves_and_opens_nothing_before(start, client, environment):
