@@ -33,7 +33,7 @@ from emulator.platforms.discord.calls import (
 )
 from emulator.platforms.discord.endpoint import InteractionsEndpoint
 from emulator.platforms.discord.interaction_rows import InteractionRow, InteractionRows
-from emulator.platforms.discord.message_body import COMPONENTS_V2, UploadedPart, read_message
+from emulator.platforms.discord.message_body import CHANGEABLE, UploadedPart, read_message
 from emulator.platforms.errors import ActionRefused
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 from shared.core.errors import ConfigInvalid
@@ -277,7 +277,7 @@ class Interactions:
     ) -> tuple[str, dict[str, Any]]:
         """Text and detail of an answer; *flags* are those of the deferred message that it fills."""
         content, detail = self._discord.messages.bodies.created(body, uploads, pings=("users",))
-        kept = detail["flags"] if flags is None else flags | (detail["flags"] & COMPONENTS_V2)
+        kept = detail["flags"] if flags is None else flags | (detail["flags"] & CHANGEABLE)
         return content, {**detail, "interaction": interaction.id, **_seen_by(interaction, kept)}
 
     # routes of a token

@@ -28,6 +28,8 @@ from emulator.platforms.discord.snowflakes import Snowflakes
 from emulator.platforms.store import FakeMessage, PlatformStore
 
 COMPONENTS_V2 = 1 << 15
+SUPPRESS_EMBEDS = 1 << 2
+CHANGEABLE = COMPONENTS_V2 | SUPPRESS_EMBEDS  # the flags that an edit may set
 MAX_FILES, MAX_FILE_BYTES, MAX_COMPONENTS, MAX_V2_TEXT = 10, 10 << 20, 40, 4000
 _PART = re.compile(r"files\[(\d{1,4})\]")
 
@@ -87,7 +89,7 @@ class MessageBodies:
         self, message: FakeMessage, body: Mapping[str, Any], uploads: list[UploadedPart]
     ) -> tuple[str, dict[str, Any]]:
         """Text and new detail of *message*: what *body* names; the rest stays. Attachments not listed are removed."""
-        flags = message.detail.get("flags", 0) | (flags_of(body) & COMPONENTS_V2)
+        flags = message.detail.get("flags", 0) | (flags_of(body) & CHANGEABLE)
         before = files.of(message.detail)
         shown = self._kept(body, uploads, before)
         changed: dict[str, Any] = {"files": shown, "flags": flags}

@@ -66,6 +66,7 @@ from shared.runtime.http_client import Client
 FRESH_MS = 5 * 60_000  # the largest distance of a signed timestamp from now; an older capture can't be replayed
 TOKEN_LIFE_MS = 14 * 60_000 + 30_000  # an interaction token lives for 15 minutes
 EPHEMERAL = 64
+SUPPRESS_EMBEDS = 4  # Discord fetches no link of the message; an address can carry what an agent knows
 
 
 class DiscordSettings(AccountSettings):
@@ -81,6 +82,7 @@ class DiscordSettings(AccountSettings):
     relay_secret: SecretStr | None = None
     threads: bool = False
     reply_button: bool = False
+    link_previews: bool = False
 
     @field_validator("public_key")
     @classmethod
@@ -130,6 +132,12 @@ MANIFEST = Manifest(
             "1 puts a Reply button under each answer to a command; it opens a form, and needs no relay.",
             is_needed=False,
         ),
+        ManifestSetting(
+            "LINK_PREVIEWS",
+            "1 lets Discord fetch the links in answers and show what is there; without it, Discord fetches no address "
+            "before a person clicks.",
+            is_needed=False,
+        ),
         ManifestSetting("API_BASE", "Another address of Discord's API, for tests.", is_needed=False),
     ),
     steps=(
@@ -175,6 +183,7 @@ class DiscordChannel:
         self._webhook_url = settings.webhook_url
         self._makes_threads = settings.threads
         self._has_reply_button = settings.reply_button
+        self._flags = 0 if settings.link_previews else SUPPRESS_EMBEDS
         seal = hashlib.blake2b(bot_token.encode(), digest_size=SecretBox.KEY_SIZE, person=b"postroom-token")
         self._box = SecretBox(seal.digest())
 
@@ -330,8 +339,9 @@ class DiscordChannel:
             fields |= {"nonce": nonce(to), "enforce_nonce": True}
             if routes.can_quote(to):
                 fields["message_reference"] = {"message_id": to.reply_to, "fail_if_not_exists": False}
-        if route.is_token and to.click is not None and not to.edits:
-            fields["flags"] = EPHEMERAL
+        if route.method == "POST" or not to.edits:  # an edit leaves the flags as they are
+            is_private = route.is_token and to.click is not None
+            fields["flags"] = self._flags | (EPHEMERAL if is_private else 0)
         try:
             body = parts.body(part, fields)
             answer = await self.api.call(client, route.method, route.url, body, is_token=route.is_token)

@@ -356,7 +356,38 @@ def test_only_the_person_who_pressed_sees_the_answer_to_a_press(discord):
     platform = Platform(ok())
     assert send(discord, platform, context={}, click=press(discord)) == "4242"
     assert platform.calls == [f"POST {WEBHOOK}"]
-    assert platform.bodies[0]["flags"] == 64
+    assert platform.bodies[0]["flags"] & 64
+
+
+LINK = Part("See https://example.com/?what-an-agent-knows")
+SUPPRESS_EMBEDS = 4
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},  # in place of "thinking"
+        {"is_first": False, "part_index": 1},
+        {"age_ms": 900_000},
+        {"context": {}},
+    ],
+)
+def test_discord_fetches_no_link_of_an_answer_unless_the_account_wants_previews(monkeypatch, discord, changes):
+    """An address may carry what the agent knows, and a preview fetches it without a click."""
+    platform = Platform(ok())
+    send(discord, platform, part=LINK, **changes)
+    assert platform.bodies[0]["flags"] & SUPPRESS_EMBEDS
+
+    monkeypatch.setenv("DISCORD_LINK_PREVIEWS", "1")
+    send(DiscordChannel(DiscordSettings.load()), platform, part=LINK, **changes)
+    assert not platform.bodies[1]["flags"] & SUPPRESS_EMBEDS
+
+
+def test_a_message_that_takes_the_place_of_one_that_is_gone_has_no_preview_either(discord):
+    platform = Platform(refusal(404, 10008), ok())
+    send(discord, platform, part=LINK, context={}, edits="54", click=press(discord), age_ms=100)
+    assert ["flags" in body for body in platform.bodies] == [False, True]
+    assert platform.bodies[1]["flags"] & SUPPRESS_EMBEDS
 
 
 @pytest.mark.parametrize(("age_ms", "calls"), [(3000, 1), (900_000, 0)])
