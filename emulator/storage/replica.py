@@ -125,7 +125,6 @@ class EmulatorLitestream(LitestreamSupervisor):
     def _configuration(self) -> dict[str, Any]:
         """As infra/litestream.yml, with short intervals: a person is watching, and the bucket is on this machine."""
         return {
-            "addr": self.reports.address,
             "socket": {"enabled": True, "path": str(self.control), "permissions": 0o600},
             "logging": {"level": "info", "type": "json"},
             "l0-retention": "1h",

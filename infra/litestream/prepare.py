@@ -203,7 +203,6 @@ class _Start:
         source = prefix_url(self._url, newest.path)
         txid = await self._warm_copy(newest, fresh) if self._warm_copy else None
         if txid is None:
-            self._lease.store.count_restore()
             txid = await restore(source, fresh, self._environment, self._limit_s)
         if txid is None:
             raise ReplicaRefused(
@@ -224,7 +223,6 @@ class _Start:
         beside = _beside(self._database, ".comparing")
         try:
             source = prefix_url(self._url, newest.path)
-            self._lease.store.count_restore()
             if await restore(source, beside, self._environment, self._limit_s) is None:
                 raise ReplicaRefused(
                     f"{source} has files, but the first ones are missing. So it can't be told whether "

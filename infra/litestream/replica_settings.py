@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from shared.core.errors import ConfigInvalid
 from shared.core.time.durations import parse_ms
-from shared.db.replica.bucket_cost import BucketPrices, parse_prices
+from shared.db.replica.litestream_program import GO_SETTINGS
 
 LEASE_MS = 60_000
 FOLLOW_EVERY_MS = 500
@@ -79,13 +79,14 @@ def upload_every_from(environ: Mapping[str, str]) -> str:
     return f"{found}ms"
 
 
-def bucket_prices_from(environ: Mapping[str, str]) -> BucketPrices:
-    """``POSTROOM_BUCKET_PRICES``: what the bucket costs, where that is not what S3 takes in us-east-1.
+def replicating_environment(environ: Mapping[str, str], url: str) -> dict[str, str]:
+    """The environment of a Litestream that replicates to the prefix at *url*.
 
     Raises:
         ConfigInvalid
     """
-    return parse_prices(environ.get("POSTROOM_BUCKET_PRICES", ""))
+    settings = {"POSTROOM_REPLICA_INTERVAL": upload_every_from(environ), "POSTROOM_REPLICA_URL": url}
+    return {**GO_SETTINGS, **environ, **settings}
 
 
 def _duration(environ: Mapping[str, str], name: str, default: int, or_else: str = "") -> int:

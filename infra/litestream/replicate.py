@@ -19,7 +19,7 @@ import apsw
 
 from infra.litestream.lease import Lease
 from infra.litestream.prepare import Ready, prepare_replication
-from infra.litestream.replica_settings import retention_ms_from, verify_every_ms_from
+from infra.litestream.replica_settings import retention_ms_from, upload_every_from, verify_every_ms_from
 from infra.litestream.restore import STORE_AWAY, exit_code, lock_replication, own_lease, setting
 from infra.litestream.supervisor import Fenced, LitestreamSupervisor
 from shared.core import logs
@@ -79,6 +79,7 @@ def check_settings() -> None:
     """
     setting("POSTROOM_LITESTREAM_SOCKET")
     retention_ms_from(os.environ)
+    upload_every_from(os.environ)
     verify_every_ms_from(os.environ)
 
 

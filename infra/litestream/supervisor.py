@@ -34,6 +34,7 @@ from infra.litestream import local_files, local_state
 from infra.litestream.bucket.scheduled_removal import ScheduledRemoval
 from infra.litestream.comparison.scheduled_comparison import ScheduledComparison
 from infra.litestream.lease import RENEWALS, Lease, LeaseLost, in_daemon_thread
+from infra.litestream.replica_settings import replicating_environment
 from infra.litestream.report_writer import ReportWriter
 from infra.litestream.restored_files import HistoryFacts, is_missing, read_facts
 from infra.litestream.standstill import LookPace, StandstillWatch, Upload, newest_file
@@ -45,7 +46,6 @@ from shared.core.time import clock
 from shared.db.engine import write_gate
 from shared.db.replica import sync_permit
 from shared.db.replica.lease_record import prefix_url
-from shared.db.replica.litestream_program import GO_SETTINGS
 from shared.db.replica.sync import sync
 
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.5, 30.0
@@ -124,11 +124,10 @@ class LitestreamSupervisor:
             report=report,
             is_complete=lambda: self._is_complete,
             on_difference=self._end_untrusted,
-            on_restored=lease.store.count_restore,
         )
         self.removal = ScheduledRemoval(lease, replica, retention_ms=retention_ms, report=report, on_lost=self._fence)
         self.reports = ReportWriter(
-            database, replica, lease, environment, verify_every_ms=verify_ms, is_behind=lambda: self.is_behind
+            database, replica, lease, verify_every_ms=verify_ms, is_behind=lambda: self.is_behind
         )
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -434,14 +433,13 @@ class LitestreamSupervisor:
         sync_permit.revoke(self.control)
         self.control.unlink(missing_ok=True)
         await asyncio.to_thread(local_state.remove_mark, self._database)
-        metrics = self.reports.begin_litestream()
         self._configure()
         checkpoint_lock = await lock_checkpoints(self._database, self._checkpoint_limit_s)
         try:
             await asyncio.to_thread(begin_log, self._database)
             process = await spawn(
                 self._argv,
-                environment={**GO_SETTINGS, **self._environment, **metrics, "POSTROOM_REPLICA_URL": self.current_url},
+                environment=replicating_environment(self._environment, self.current_url),
                 pass_fds=[checkpoint_lock.fileno()],
             )
         finally:

@@ -19,7 +19,6 @@ class ScheduledComparison:
         report: as of the supervisor.
         is_complete: whether the replica should have everything just now.
         on_difference: called when the replica differs, or does not restore.
-        on_restored: called after each comparison that restored the replica.
     """
 
     def __init__(
@@ -33,7 +32,6 @@ class ScheduledComparison:
         report: Callable[..., None],
         is_complete: Callable[[], bool],
         on_difference: Callable[[], None],
-        on_restored: Callable[[], None] = lambda: None,
     ) -> None:
         self._database = database
         self._replica = replica
@@ -43,7 +41,6 @@ class ScheduledComparison:
         self._report = report
         self._is_complete = is_complete
         self._on_difference = on_difference
-        self._on_restored = on_restored
         self._not_verified: str | None = None  # the reason that was last reported
 
     async def run(self) -> None:
@@ -66,8 +63,6 @@ class ScheduledComparison:
         event, facts = await verify.verify_in_subprocess(
             self._database, self._replica, self._control, self._environment
         )
-        if event != verify.NOT_VERIFIED:
-            self._on_restored()
         if event == verify.EQUAL:
             self._not_verified = None
             self._report("replicate.verified", **facts)

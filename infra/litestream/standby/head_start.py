@@ -17,6 +17,7 @@ from pathlib import Path
 from infra.litestream import local_state
 from infra.litestream.lease import Lease, in_daemon_thread
 from infra.litestream.prepare import Ready, Step, events_missing
+from infra.litestream.replica_settings import replicating_environment
 from infra.litestream.restored_files import HistoryFacts, read_restored_facts, remove, write_epoch
 from infra.litestream.standby.bucket_position import newest_position
 from infra.litestream.standby.copies import damage_of
@@ -133,7 +134,7 @@ class HeadStart:
             await asyncio.to_thread(begin_log, self._database)
             url = prefix_url(self._url, self.prefix.path)
             argv = [program(), "replicate", "-config", CONFIG_FILE]
-            return await spawn(argv, environment={**environment, "POSTROOM_REPLICA_URL": url}, pass_fds=[lock.fileno()])
+            return await spawn(argv, environment=replicating_environment(environment, url), pass_fds=[lock.fileno()])
         finally:
             lock.release()  # Litestream has it now
 

@@ -24,7 +24,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from shared.core.errors import ConfigInvalid, PermanentError, PostroomError, RetryableError
 from shared.db.engine.owner_only import make_folder
 from shared.db.replica.credentials import CredentialsMissing, CredentialsUnreachable, obstore_config
-from shared.db.replica.request_counts import OF_A_RESTORE, RequestCounter, RequestCounts
+from shared.db.replica.request_counts import RequestCounter, RequestCounts
 
 REQUEST_SECONDS = 4.0
 CLOCK = "lease.clock"  # the object whose writing tells the store's time
@@ -101,9 +101,6 @@ class ObjectStore(Protocol):
 
     def every(self) -> list[ListedObject]:
         """All objects under the URL."""
-
-    def count_restore(self) -> None:
-        """Litestream has restored from here: count its requests, of which it does not tell."""
 
     def delete(self, name: str) -> None:
         """Delete the object; a missing one is no error."""
@@ -189,9 +186,6 @@ class S3ObjectStore:
         found = self._ask(listed, RequestCounts(lists=1))
         self.requests.add(RequestCounts(lists=len(found) // _KEYS_IN_A_PAGE))
         return found
-
-    def count_restore(self) -> None:
-        self.requests.add(OF_A_RESTORE)
 
     def delete(self, name: str) -> None:
         import obstore
@@ -396,9 +390,6 @@ class FolderStore:
                 facts = (self._root / name).stat()
                 found.append(ListedObject(name, facts.st_size, facts.st_mtime))
         return found
-
-    def count_restore(self) -> None:
-        pass
 
     def delete(self, name: str) -> None:
         path = self._root / name

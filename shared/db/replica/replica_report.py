@@ -1,20 +1,19 @@
 """What the supervisor knows of the replica: a small file beside the database, written every few seconds.
 
 The supervisor alone may ask the bucket. The API shows the file to operators on other machines, and the file keeps the
-counts of requests over restarts.
+sizes of the last days over restarts.
 """
 
+from datetime import date
 from pathlib import Path
 
 import msgspec
 
 from shared.db.engine import owner_only
-from shared.db.replica.bucket_cost import BucketPrices
-from shared.db.replica.request_counts import NONE, RequestCounts
+from shared.db.replica.request_counts import RequestCounts
 
 _LONGEST = 1_000_000  # bytes; what is longer was not written here
 DAYS_KEPT = 35
-FOLDER = "file:"  # so begins the URL of a replica in a folder, which bills nothing
 SNAPSHOTS = 9  # the level of Litestream that holds whole copies
 
 
@@ -60,21 +59,6 @@ class BucketSurvey(msgspec.Struct, frozen=True):
         return next((each.written_at for each in self.levels if each.level == SNAPSHOTS), None)
 
 
-class DayUse(msgspec.Struct, frozen=True):
-    """The requests of one day (UTC).
-
-    Attributes:
-        observed_s: how long they were counted.
-        litestream, postroom: by Litestream, and by our own client.
-        stored_bytes: at the day's last survey; None without one.
-    """
-
-    observed_s: float = 0.0
-    litestream: RequestCounts = NONE
-    postroom: RequestCounts = NONE
-    stored_bytes: int | None = None
-
-
 class ReplicaReport(msgspec.Struct, frozen=True):
     """What the supervisor knew at *at*; all instants in ms UTC.
 
@@ -85,7 +69,8 @@ class ReplicaReport(msgspec.Struct, frozen=True):
         renewed_at, until: of the lease.
         behind_since: since when commits do not reach the bucket; None while they do.
         verify_every_ms: how often a restore is compared; 0: never by itself.
-        days: by day (UTC), the oldest first.
+        requests: of our own client, since the supervisor started at *counting_since*; a folder needs none.
+        sizes: the bytes of the whole replica at the last survey of each day (UTC), the oldest first.
     """
 
     at: int
@@ -98,9 +83,10 @@ class ReplicaReport(msgspec.Struct, frozen=True):
     until: int
     behind_since: int | None
     verify_every_ms: int
-    prices: BucketPrices
+    requests: RequestCounts
+    counting_since: int
     survey: BucketSurvey | None
-    days: dict[str, DayUse]
+    sizes: dict[str, int]
 
     def write(self, database: Path) -> None:
         """Replace the file, readable by this user only.
@@ -120,33 +106,17 @@ def read(database: Path) -> ReplicaReport | None:
         return None
 
 
-def add_day(days: dict[str, DayUse], day: str, more: DayUse) -> dict[str, DayUse]:
-    """The days with *more* added to one of them; those of more than a month ago are left out."""
-    there = days.get(day, DayUse())
-    both = DayUse(
-        there.observed_s + more.observed_s,
-        there.litestream.plus(more.litestream),
-        there.postroom.plus(more.postroom),
-        there.stored_bytes if more.stored_bytes is None else more.stored_bytes,
-    )
-    return dict(sorted({**days, day: both}.items())[-DAYS_KEPT:])
+def add_size(sizes: dict[str, int], day: str, size: int) -> dict[str, int]:
+    """The sizes with the *size* of a day; those of more than a month ago are left out."""
+    return dict(sorted({**sizes, day: size}.items())[-DAYS_KEPT:])
 
 
-def sum_days(days: dict[str, DayUse], newest: int) -> DayUse:
-    """The newest days together."""
-    found = DayUse()
-    for each in list(days.values())[-newest:]:
-        found = add_day({"": found}, "", each)[""]
-    return found
-
-
-def growth_per_day(days: dict[str, DayUse]) -> float | None:
+def growth_per_day(sizes: dict[str, int]) -> float | None:
     """By how many bytes the replica grew in a day, over the days that are known; None with fewer than two."""
-    known = [(number, each.stored_bytes) for number, each in enumerate(days.values()) if each.stored_bytes is not None]
-    if len(known) < 2:
+    if len(sizes) < 2:
         return None
-    (first, before), (last, after) = known[0], known[-1]
-    return (after - before) / (last - first)
+    first, last = min(sizes), max(sizes)
+    return (sizes[last] - sizes[first]) / (date.fromisoformat(last) - date.fromisoformat(first)).days
 
 
 def _path(database: Path) -> Path:

@@ -89,7 +89,6 @@ class System:
         variables = {
             "POSTROOM_REPLICA_URL": replica,
             "POSTROOM_LITESTREAM_SOCKET": str(self.control),
-            "POSTROOM_LITESTREAM_ADDR": "",
             "POSTROOM_REPLICA_INTERVAL": "100ms",
             **GO_SETTINGS,
             **(environment or {}),

@@ -284,7 +284,6 @@ class Post:
             [sys.executable, "-m", "infra.replicate"],
             POSTROOM_REPLICA_URL=self.replica_url,
             POSTROOM_LITESTREAM_SOCKET=str(self.litestream_socket),
-            POSTROOM_LITESTREAM_ADDR="",
             **AWS,
         )
 

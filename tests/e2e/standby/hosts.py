@@ -76,7 +76,6 @@ class Host:
             "POSTROOM_AGENTS_DIR": str(folder / "agents"),
             "POSTROOM_REPLICA_URL": replica,
             "POSTROOM_LITESTREAM_SOCKET": str(folder / "ls.sock"),
-            "POSTROOM_LITESTREAM_ADDR": "",
             "POSTROOM_REPLICA_LEASE": f"{LEASE_S}s",
             "POSTROOM_DURABILITY": "replicated",
             **environment,

@@ -167,6 +167,6 @@ def test_every_variable_of_the_configuration_is_given_by_the_template():
     for container in template["Resources"]["Task"]["Properties"]["ContainerDefinitions"].elements():
         given = {entry["Name"].text for entry in container["Environment"].elements()}
         if container["Name"].text == "litestream":
-            assert used - given == {"POSTROOM_LITESTREAM_ADDR"}, "infra.replicate chooses it"
+            assert used - given == {"POSTROOM_LITESTREAM_ADDR"}, "without it there are no metrics"
         if container["Name"].text == "restore":
             assert {"POSTROOM_DB", "POSTROOM_REPLICA_URL"} <= given

@@ -16,9 +16,14 @@ class BucketLook:
     problems: list[str] = field(default_factory=list)
 
 
-def look(url: str, environ: Mapping[str, str]) -> BucketLook:
-    """Ask the bucket at *url*; one that does not answer is a problem, and no failure."""
+def look(url: str, environ: Mapping[str, str], growth: float | None) -> BucketLook:
+    """Ask the bucket at *url*; one that does not answer is a problem, and no failure.
+
+    Args:
+        growth: by how many bytes it grows in a day, as the API says.
+    """
     from infra.litestream import look_into_bucket  # slow imports that no other command needs
+    from shared.rest.resources.replication.views import view_storage
 
     now_ms = clock.now_ms()
     try:
@@ -31,23 +36,6 @@ def look(url: str, environ: Mapping[str, str]) -> BucketLook:
     problems = []
     if there.is_released or until < now_ms:
         problems.append("nobody holds the lease on the replica now: is the emulator stopping? Else restart it")
-    storage = {
-        "surveyedAt": now_ms,
-        "files": found.files,
-        "bytes": found.bytes,
-        "oldPrefixes": found.old_prefixes,
-        "levels": [
-            {
-                "level": each.level,
-                "files": each.files,
-                "bytes": each.bytes,
-                "position": each.position,
-                "writtenAt": each.written_at,
-            }
-            for each in found.levels
-        ],
-        "lastSnapshot": found.snapshot_at,
-    }
     return BucketLook(
         {
             "prefix": there.current.path,
@@ -55,7 +43,7 @@ def look(url: str, environ: Mapping[str, str]) -> BucketLook:
             "newestInBucket": found.position or None,
             "lease": {"holder": f"{there.host} ({there.database}, {there.owner})", "renewedAt": there.renewed_at,
                       "until": until},
-            "storage": storage,
+            "storage": view_storage(found, growth),
         },
         problems,
     )  # fmt: skip

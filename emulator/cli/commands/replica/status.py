@@ -1,4 +1,4 @@
-"""``emulator replica status``: where the replica is, how far behind, what it holds, what was proven, what it costs."""
+"""``emulator replica status``: where the replica is, how far behind, what it holds, what was proven."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -39,10 +39,9 @@ def _of_emulator(state: Path) -> CommandResult:
     """The API's facts, and what the bucket itself says at this moment."""
     variables = client.instance_in(state)["environment"]
     facts = client.find(state, None).get("replica")
-    looked = bucket.look(variables["EMULATOR_REPLICA_URL"], environment.DUMMY_AWS | variables)
     growth = (facts["storage"] or {}).get("growthPerDay")
+    looked = bucket.look(variables["EMULATOR_REPLICA_URL"], environment.DUMMY_AWS | variables, growth)
     facts.update(looked.facts)
-    facts["storage"] = facts["storage"] and {"growthPerDay": growth, **facts["storage"]}
     facts["problems"] += looked.problems
     facts["ok"] = not facts["problems"]
     return describe(facts)
@@ -79,7 +78,8 @@ def _facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "size", f"{size(storage['bytes'])} in {storage['files']} files{old}{growth}"
         yield "last copy", local_time(storage["lastSnapshot"]) or "none yet"
     yield "proven", _proven(facts["provenRestore"])
-    yield from _use(facts)
+    if requests := facts["requests"]:
+        yield "our requests", _requests(requests)
 
 
 def _behind(facts: Mapping[str, Any]) -> str:
@@ -105,24 +105,11 @@ def _proven(proof: Mapping[str, Any] | None) -> str:
     )
 
 
-def _use(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if use := facts["requests"]:
-        counted = f"in {time_span(use['observedSeconds'] * 1000)}"
-        yield "litestream", f"{_requests(use['litestream'])} {counted}"
-        yield "our own", f"{_requests(use['postroom'])} {counted}"
-    if cost := facts["monthCost"]:
-        parts = ", ".join(f"{name} {cost[name]:.2f}" for name in ("puts", "gets", "lists", "deletes", "storage"))
-        yield "a month", f"about ${cost['total']:.2f} ({parts}), estimated with S3's prices of {cost['pricesAsOf']}"
-    elif (facts["url"] or "").startswith("file:"):
-        yield "a month", "a folder costs nothing but the disk"
-    elif facts["requests"]:
-        yield "a month", "its cost is not known yet: requests must be counted for ten minutes"
-
-
 def _requests(counts: Mapping[str, int]) -> str:
     names = {"puts": "PUT", "gets": "GET", "lists": "LIST", "deletes": "DELETE"}
     requests = ", ".join(f"{counts[name]} {verb}" for name, verb in names.items())
-    return f"{requests}; {size(counts['sentBytes'])} sent, {size(counts['receivedBytes'])} received"
+    sent, received = size(counts["sentBytes"]), size(counts["receivedBytes"])
+    return f"{requests} since {local_time(counts['since'])}; {sent} sent, {received} received"
 
 
 def size(count: float) -> str:

@@ -1,4 +1,4 @@
-"""The replica: where it is, how far behind, what it holds, what was proven of it, and what it costs."""
+"""The replica: where it is, how far behind, what it holds, and what was proven of it."""
 
 from dataclasses import dataclass
 
@@ -7,26 +7,21 @@ from shared.core.time import clock
 from shared.db.engine import meta, restore_proofs
 from shared.db.engine.restore_proofs import RestoreProof
 from shared.db.replica import replica_lag, replica_problems, replica_report
-from shared.db.replica.bucket_cost import PRICES_AS_OF, month_cost
 from shared.db.replica.replica_report import ReplicaReport
-from shared.db.replica.request_counts import RequestCounts
 from shared.db.replica.sync import read_positions
 from shared.rest.http.endpoint import endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.replication.views import (
     BucketRequests,
-    MonthCostView,
     ReplicaLease,
-    ReplicaLevel,
     ReplicaStorage,
     ReplicaSummary,
     ReplicaView,
-    RequestCountsView,
     RestoreProofView,
+    view_storage,
 )
 
 _ASK_LIMIT_S = 2.0
-_DAYS_OF_COST = 7  # the newest days, from which a month is estimated
 
 
 @endpoint("GET", "/api/replica")
@@ -54,7 +49,6 @@ async def get_replica(service: Service) -> ReplicaView:
         "provenRestore": _proof(proven, now_ms),
         "newestRestore": _proof(newest, now_ms),
         "requests": _requests(report) if report else None,
-        "monthCost": _month_cost(report) if report else None,
     }
 
 
@@ -68,8 +62,6 @@ def summary(service: Service, now_ms: int) -> ReplicaSummary | None:
         "provenRestore": _proof(proven, now_ms),
         "overdue": bool(overdue(service, now_ms)),
         "bytes": report.survey.bytes if report and report.survey else None,
-        "requests": _requests(report) if report else None,
-        "monthCost": _month_cost(report) if report else None,
     }
 
 
@@ -112,28 +104,7 @@ def _lease(report: ReplicaReport) -> ReplicaLease:
 
 
 def _storage(report: ReplicaReport) -> ReplicaStorage | None:
-    survey = report.survey
-    if survey is None:
-        return None
-    levels: list[ReplicaLevel] = [
-        {
-            "level": each.level,
-            "files": each.files,
-            "bytes": each.bytes,
-            "position": each.position,
-            "writtenAt": each.written_at,
-        }
-        for each in survey.levels
-    ]
-    return {
-        "surveyedAt": survey.at,
-        "files": survey.files,
-        "bytes": survey.bytes,
-        "oldPrefixes": survey.old_prefixes,
-        "levels": levels,
-        "lastSnapshot": survey.snapshot_at,
-        "growthPerDay": replica_report.growth_per_day(report.days),
-    }
+    return view_storage(report.survey, replica_report.growth_per_day(report.sizes)) if report.survey else None
 
 
 def _proof(proof: RestoreProof | None, now_ms: int) -> RestoreProofView | None:
@@ -157,42 +128,15 @@ def _proof(proof: RestoreProof | None, now_ms: int) -> RestoreProofView | None:
 
 
 def _requests(report: ReplicaReport) -> BucketRequests:
-    use = replica_report.sum_days(report.days, _DAYS_OF_COST)
+    counts = report.requests
     return {
-        "days": min(len(report.days), _DAYS_OF_COST),
-        "observedSeconds": round(use.observed_s),
-        "litestream": _counts(use.litestream),
-        "postroom": _counts(use.postroom),
-    }
-
-
-def _counts(counts: RequestCounts) -> RequestCountsView:
-    return {
+        "since": report.counting_since,
         "puts": counts.puts,
         "gets": counts.gets,
         "lists": counts.lists,
         "deletes": counts.deletes,
         "sentBytes": counts.sent_bytes,
         "receivedBytes": counts.received_bytes,
-    }
-
-
-def _month_cost(report: ReplicaReport) -> MonthCostView | None:
-    if report.url.startswith(replica_report.FOLDER):
-        return None
-    use = replica_report.sum_days(report.days, _DAYS_OF_COST)
-    stored = report.survey.bytes if report.survey else 0
-    cost = month_cost(use.litestream.plus(use.postroom), use.observed_s, stored, report.prices)
-    if cost is None:
-        return None
-    return {
-        "puts": round(cost.puts, 4),
-        "gets": round(cost.gets, 4),
-        "lists": round(cost.lists, 4),
-        "deletes": round(cost.deletes, 4),
-        "storage": round(cost.storage, 4),
-        "total": round(cost.total, 4),
-        "pricesAsOf": PRICES_AS_OF,
     }
 
 

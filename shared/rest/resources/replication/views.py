@@ -3,6 +3,7 @@
 from typing_extensions import TypedDict
 
 from shared.db.engine.restore_proofs import MadeBy, ProofOutcome
+from shared.db.replica.replica_report import BucketSurvey
 
 
 class ReplicaLease(TypedDict):
@@ -44,36 +45,16 @@ class RestoreProofView(TypedDict):
     reason: str | None
 
 
-class RequestCountsView(TypedDict):
-    """Requests to the bucket as S3 bills them, and their bytes."""
+class BucketRequests(TypedDict):
+    """The requests of our own client since the supervisor started at *since*; Litestream's are in its own metrics."""
 
+    since: int
     puts: int
     gets: int
     lists: int
     deletes: int
     sentBytes: int
     receivedBytes: int
-
-
-class BucketRequests(TypedDict):
-    """The requests of the newest days, counted for *observedSeconds*: Litestream's, and those of our own client."""
-
-    days: int
-    observedSeconds: int
-    litestream: RequestCountsView
-    postroom: RequestCountsView
-
-
-class MonthCostView(TypedDict):
-    """US dollars in 30 days like those that were counted; *pricesAsOf*: when S3 took these prices."""
-
-    puts: float
-    gets: float
-    lists: float
-    deletes: float
-    storage: float
-    total: float
-    pricesAsOf: str
 
 
 class ReplicaStorage(TypedDict):
@@ -93,7 +74,6 @@ class ReplicaView(TypedDict):
 
     *position*: of the database here, *replicatedPosition*: of the bucket, as Litestream says; null if it is not asked.
     *behindSeconds*: how long the oldest commit waits that is not in the bucket.
-    *monthCost*: null before ten minutes, and of a replica in a folder.
     """
 
     ok: bool
@@ -110,7 +90,6 @@ class ReplicaView(TypedDict):
     provenRestore: RestoreProofView | None
     newestRestore: RestoreProofView | None
     requests: BucketRequests | None
-    monthCost: MonthCostView | None
 
 
 class ReplicaSummary(TypedDict):
@@ -119,5 +98,25 @@ class ReplicaSummary(TypedDict):
     provenRestore: RestoreProofView | None
     overdue: bool
     bytes: int | None
-    requests: BucketRequests | None
-    monthCost: MonthCostView | None
+
+
+def view_storage(survey: BucketSurvey, growth_per_day: float | None) -> ReplicaStorage:
+    """What a survey of the bucket found."""
+    return {
+        "surveyedAt": survey.at,
+        "files": survey.files,
+        "bytes": survey.bytes,
+        "oldPrefixes": survey.old_prefixes,
+        "levels": [
+            {
+                "level": each.level,
+                "files": each.files,
+                "bytes": each.bytes,
+                "position": each.position,
+                "writtenAt": each.written_at,
+            }
+            for each in survey.levels
+        ],
+        "lastSnapshot": survey.snapshot_at,
+        "growthPerDay": growth_per_day,
+    }

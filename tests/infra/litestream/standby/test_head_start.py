@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.infra.litestream.standby.test_copies import FAST, first, prefix, reco
 
 __all__ = ["first", "url"]  # fixtures
 
-AWAY = {"POSTROOM_LITESTREAM_ADDR": "", "PATH": os.environ["PATH"]}
+AWAY = {"PATH": os.environ["PATH"]}
 
 
 @pytest.fixture
@@ -38,6 +39,10 @@ async def send(database, url, count):
     before = newest()
     with replicating(database, f"{url}/epoch_1"):
         await until("the events in the bucket", lambda: newest() > before)
+
+
+def settings_of(process):
+    return Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
 
 
 @pytest.fixture
@@ -74,6 +79,7 @@ def test_a_clone_that_lacks_nothing_becomes_the_database_and_the_record_names_it
     async def go(head, store):
         ready = await head.confirm(store.get(NAME))
         assert ready.url.endswith(head.prefix.path)
+        assert b"POSTROOM_REPLICA_INTERVAL=100ms" in settings_of(head.process), "it goes on, set as every other"
         there = lease_record.read(store)
         assert (there.owner, there.current) == ("owner_us", head.prefix)
         assert there.old_prefixes == (prefix("epoch_1"),), "until its full copy is known, restores take the one before"

@@ -6,10 +6,9 @@ import pytest
 
 from shared.db.engine.restore_proofs import RestoreProof
 from shared.db.replica import replica_lag, replica_report
-from shared.db.replica.bucket_cost import BucketPrices
 from shared.db.replica.replica_problems import is_overdue, overdue_sentence, problems
-from shared.db.replica.replica_report import BucketSurvey, DayUse, LevelFacts, ReplicaReport
-from shared.db.replica.request_counts import RequestCounts
+from shared.db.replica.replica_report import BucketSurvey, LevelFacts, ReplicaReport
+from shared.db.replica.request_counts import RequestCounter, RequestCounts
 from tests.support import NOW
 
 HOUR = 3_600_000
@@ -18,8 +17,8 @@ SURVEY = BucketSurvey(
 )
 REPORT = ReplicaReport(
     at=NOW, url="s3://bucket/db", prefix="epoch_2", epoch="epoch_1", has_full_copy=True, holder="host (p.db, owner_1)",
-    renewed_at=NOW - 5000, until=NOW + 55_000, behind_since=None, verify_every_ms=24 * HOUR, prices=BucketPrices(),
-    survey=SURVEY, days={"2026-11-22": DayUse(60.0, RequestCounts(puts=4), RequestCounts(lists=1), 3000)},
+    renewed_at=NOW - 5000, until=NOW + 55_000, behind_since=None, verify_every_ms=24 * HOUR,
+    requests=RequestCounts(puts=4, lists=1), counting_since=NOW - HOUR, survey=SURVEY, sizes={"2026-11-22": 3000},
 )  # fmt: skip
 PROOF = RestoreProof(NOW, "drill", "equal", "s3://bucket/db/epoch_2", "0" * 15 + "c", 40, 1000, 5000, 900, 2000)
 
@@ -46,18 +45,33 @@ def test_a_damaged_report_is_none(db, text):
     assert replica_report.read(db) is None
 
 
-def test_days_add_up_and_old_ones_go():
-    days = {}
+def test_a_day_has_its_last_size_and_old_days_go():
+    sizes = {}
     for day in range(1, 41):
-        days = replica_report.add_day(
-            days, f"2026-{day:03}", DayUse(1.0, RequestCounts(puts=1), stored_bytes=100 * day)
-        )
-    days = replica_report.add_day(days, "2026-040", DayUse(2.0, RequestCounts(puts=9)))
-    assert (len(days), next(iter(days))) == (replica_report.DAYS_KEPT, "2026-006")
-    assert days["2026-040"] == DayUse(3.0, RequestCounts(puts=10), stored_bytes=4000), "no survey changes nothing"
-    assert replica_report.sum_days(days, 2) == DayUse(4.0, RequestCounts(puts=11), stored_bytes=4000)
-    assert replica_report.growth_per_day(days) == 100
-    assert replica_report.growth_per_day({"2026-11-22": DayUse(stored_bytes=1)}) is None
+        sizes = replica_report.add_size(sizes, f"2026-{10 + day // 31}-{1 + day % 31:02}", 100 * day)
+    sizes = replica_report.add_size(sizes, "2026-11-10", 4001)
+    assert (len(sizes), next(iter(sizes))) == (replica_report.DAYS_KEPT, "2026-10-07")
+    assert sizes["2026-11-10"] == 4001
+
+
+@pytest.mark.parametrize(
+    ("sizes", "growth"),
+    [
+        ({}, None),
+        ({"2026-11-22": 1}, None),
+        ({"2026-10-31": 100, "2026-11-01": 150}, 50),
+        ({"2026-11-22": 100, "2026-11-26": 60}, -10),  # the supervisor was away for three days
+    ],
+)
+def test_growth_is_that_of_a_day(sizes, growth):
+    assert replica_report.growth_per_day(sizes) == growth
+
+
+def test_a_counter_adds_up():
+    counter = RequestCounter()
+    counter.add(RequestCounts(puts=1, sent_bytes=5))
+    counter.add(RequestCounts(puts=1, lists=2))
+    assert counter.counts == RequestCounts(puts=2, lists=2, sent_bytes=5)
 
 
 def test_what_waits_is_as_old_as_its_oldest_commit(db):

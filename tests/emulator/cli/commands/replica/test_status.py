@@ -24,7 +24,7 @@ def test_a_replica_that_is_well_and_one_that_is_not(postroom: Postroom) -> None:
     assert "s3://bucket/db, prefix epoch_2, epoch epoch_1" in shown
     assert "3 h ago" in shown
     assert "by a drill: position 000000000000000c restored in 0.9 s, 1000 rows in 40 tables compared" in shown
-    assert "4 PUT, 0 GET, 0 LIST, 0 DELETE" in shown
+    assert "4 PUT, 0 GET, 1 LIST, 0 DELETE since " in shown
     assert postroom.json("replica", "status")["storage"]["bytes"] == 4000
 
     changed(at=now_ms - 600_000, until=now_ms - 540_000).write(postroom.db)
@@ -36,7 +36,7 @@ def test_the_command_of_the_bucket_s_own_position_is_shown_beside_litestreams() 
     facts = {
         "ok": True, "problems": [], "url": "s3://b", "prefix": "", "epoch": None, "position": "b", "lease": None,
         "replicatedPosition": "a", "behindSeconds": 1.25, "newestInBucket": "a", "storage": None, "provenRestore": None,
-        "requests": None, "monthCost": None,
+        "requests": None,
     }  # fmt: skip
     told = str(describe(facts).parts[1])
     assert "position b here, a in the bucket, for 1.2 s; newest in the bucket a" in told
