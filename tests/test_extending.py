@@ -340,7 +340,7 @@ def test_a_tool_is_one_file_and_one_line(tree):
         wrong = call("POST", where, {"arguments": {"sides": "many"}})
     assert names[-1] == "roll_dice"
     assert rolled == {"ok": True, "text": "assistant rolled 4.", "isError": False}
-    assert wrong["text"].startswith("argument 'sides': Input should be a valid integer")
+    assert wrong["text"].startswith("argument 'sides': should be a valid integer")
 
 
 @pytest.mark.spark

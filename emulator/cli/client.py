@@ -116,7 +116,9 @@ class RestClient:
         sentence = answer.get("error") if isinstance(answer, dict) else None
         if status == 401:
             return errors.Unsafe(
-                f"{self.url} requires a token: set {TOKEN} to the value that Postroom was started with"
+                f"{self.url} refuses the token in {TOKEN}: set it to the value that Postroom was started with"
+                if self.token
+                else f"{self.url} requires a token: set {TOKEN} to the value that Postroom was started with"
             )
         if not isinstance(sentence, str) or sentence in ("Not Found", "Method Not Allowed"):
             if status in (404, 405):

@@ -216,7 +216,7 @@ _TABLES: Mapping[str, type[BaseModel]] = {"agents": AgentChange, "teams": TeamCh
 
 
 def _sentence(problem: ErrorDetails) -> str:
-    """``[agents.coder] concurrency: Input should be …``."""
+    """``[agents.coder] concurrency: should be …``."""
     where, text = problem["loc"], reason(problem)
     is_in_table = len(where) > 1
     table = [f"[{'.'.join(map(str, where[:2]))}]"] if is_in_table else []

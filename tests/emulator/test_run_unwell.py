@@ -42,7 +42,7 @@ def test_an_s3_that_stands_still_and_a_replica_that_is_behind_are_named(emulator
     assert shown.returncode == 1
     assert f"emulator[{running.process.pid}] NOT READY" in shown.stdout
     assert f"  not well: S3 (process {s3}) does not answer within 1 s at http://127.0.0.1:" in shown.stdout
-    assert "  not well: replication is behind: Litestream did not finish within 2 s" in shown.stdout
+    assert "  not well: replication is behind: Litestream did not answer within 2 s" in shown.stdout
     wait_until(lambda: command(project, "status").returncode == 0, what="an emulator that is well again")
     assert running.stop() == 0
 
@@ -96,7 +96,7 @@ def test_a_changed_env_file_is_taken_and_its_unknown_names_are_told(emulator: St
 
     (project / ".env").write_text("POSTROOM_BATCH_SIZE=many\n")
     wait_until(lambda: told(running, ".env changed → api kept at generation"), what="the refusal")
-    assert told(running, "settings: POSTROOM_BATCH_SIZE: Input should be a valid integer")
+    assert told(running, "settings: POSTROOM_BATCH_SIZE: should be a valid integer")
     (project / ".env").write_text("this is no setting\n")
     wait_until(lambda: told(running, ".env:1: expected NAME=value"), what="the unreadable line")
     (project / ".env").unlink()

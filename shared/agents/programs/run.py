@@ -208,9 +208,13 @@ class ProgramRun:
         if self._loop.time() < self._since + self._patience_s:
             self._set_alarm()
         elif self._tools:
-            self._stop("tool_timeout", f"a tool call took more than {self._patience_s:g} s")
+            self._stop(
+                "tool_timeout", f"a tool call took more than {self._patience_s:g} s (tool_timeout_ms of the agent)"
+            )
         else:
-            self._stop("idle_timeout", f"the program said nothing for {self._patience_s:g} s")
+            self._stop(
+                "idle_timeout", f"the program wrote nothing for {self._patience_s:g} s (idle_timeout_ms of the agent)"
+            )
 
     def _look_at_memory(self) -> None:
         """Look now and then. The first look comes later too: most programs are gone by then."""
@@ -219,7 +223,10 @@ class ProgramRun:
     def _weigh(self) -> None:
         if memory.of_tree(self._program.pid) > self._limits.memory_bytes:
             limit_mb = self._limits.memory_bytes // 1024**2
-            self._stop("memory_limit", f"the program and what it started held more than {limit_mb} MB of memory")
+            self._stop(
+                "memory_limit",
+                f"the program and what it started held more than {limit_mb} MB (memory_limit_mb of the agent)",
+            )
         else:
             self._look_at_memory()
 

@@ -1,13 +1,19 @@
 """The words of pydantic's errors, for people."""
 
+import re
+
 from pydantic_core import ErrorDetails
 
 _PREFIXES = ("Value error, ", "Assertion failed, ")  # pydantic puts them before the words of our own validators
+_WORDS = {"missing": "is missing", "extra_forbidden": "is not a known name"}
+_SUBJECT = re.compile(
+    r"^(Input|String|List|Dictionary|Tuple|Value|Bytes) should "
+)  # the place before it says what it is
 
 
 def reason(problem: ErrorDetails) -> str:
     """Why a value is refused, without pydantic's prefix and never with the value."""
-    return without_prefix(problem["msg"])
+    return _WORDS.get(problem["type"]) or _SUBJECT.sub("should ", without_prefix(problem["msg"]))
 
 
 def without_prefix(text: str) -> str:

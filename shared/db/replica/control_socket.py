@@ -52,7 +52,10 @@ def no_answer(socket: Path, error: Exception) -> str:
 
 def too_slow(limit_s: float) -> str:
     """The sentence for an answer that did not come in time."""
-    return f"Litestream did not finish within {limit_s:g} s: is the bucket well?"
+    return (
+        f"Litestream did not answer within {limit_s:g} s: it hangs, or the bucket is slow. infra.replicate restarts "
+        f"one that hangs; `emulator replica status` says which it is"
+    )
 
 
 async def ask(socket: Path, request: bytes) -> tuple[int, bytes]:

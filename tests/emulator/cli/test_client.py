@@ -100,6 +100,12 @@ def test_an_error_of_the_api_keeps_its_sentence_and_gets_an_exit_code(
     assert refused.value.exit_code == code
 
 
+def test_a_token_that_is_refused_is_not_called_missing() -> None:
+    with answering(401, b'{"error": "send it"}') as (url, _), pytest.raises(EmulatorError) as refused:
+        RestClient(url, token="wrong").get("x")
+    assert "refuses the token in POSTROOM_API_TOKEN" in str(refused.value)
+
+
 def test_a_list_route_in_an_error_becomes_a_command() -> None:
     said = b'{"error": "there is no chat 9; GET /api/chats lists them"}'
     with answering(404, said) as (url, _), pytest.raises(EmulatorError) as refused:

@@ -48,11 +48,11 @@ def test_an_agent_is_created_and_changed_under_its_id(serving, conn, tmp_path):
 AGENTS = {
     "an unknown provider": ("a", {"provider": "claudius"}, "unknown provider 'claudius'; known: "),
     "an unknown zone": ("a", {"timezone": "Mars"}, "time zone 'Mars'"),
-    "an unknown setting": ("a", {"colour": "red"}, "colour: Extra inputs are not permitted"),
+    "an unknown setting": ("a", {"colour": "red"}, "colour: is not a known name"),
     "no name": ("a", {"name": ""}, "name: "),
     "null for what is required": ("a", {"config": None}, "config: "),
     "a concurrency of nothing": ("a", {"concurrency": 0}, "concurrency: "),
-    "a program that is not named": ("a", {"provider": "command"}, "command: Field required"),
+    "a program that is not named": ("a", {"provider": "command"}, "command: is missing"),
     "a program that is no list": ("a", {"provider": "command", "config": {"command": "python3 x"}}, "valid list"),
     "a folder elsewhere": ("a", {"folder": "/etc"}, "is not below the agents' folder"),
     "somebody's folder": ("a", {"folder": "assistant"}, "of agent 'assistant' overlap"),

@@ -43,7 +43,7 @@ WRONG = {
     "no message": ({"sender": "x"}, 400, "message is required"),
     "an empty message": ({"message": ""}, 400, "message is required"),
     "a number for words": ({"message": 7}, 400, "message is required"),
-    "a message too long": ({"message": "x" * 200_001}, 400, "message: String should have at most 200000 characters"),
+    "a message too long": ({"message": "x" * 200_001}, 400, "message: should have at most 200000 characters"),
     "no object": ([1], 400, "body: "),
     "an unknown agent": ({"message": "x", "agent": "nobody"}, 404, "no agent 'nobody'; known: assistant"),
     "a channel that is a path": ({"message": "x", "channel": "../etc"}, 400, "channel: "),

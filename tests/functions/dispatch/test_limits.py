@@ -12,7 +12,12 @@ from tests.support import make_agent, put
 
 WAITS = "import time; time.sleep(600)"
 LIMITS = {
-    "idle_timeout": ({"idle_timeout_ms": 100}, WAITS, "pending", "the program said nothing for 0.1 s"),
+    "idle_timeout": (
+        {"idle_timeout_ms": 100},
+        WAITS,
+        "pending",
+        "the program wrote nothing for 0.1 s (idle_timeout_ms of the agent)",
+    ),
     "turn_timeout": ({"turn_timeout_ms": 100}, WAITS, "pending", "the agent gave no result within 0.1 s"),
     "output_limit": (
         {"output_limit_bytes": 1024},
@@ -24,7 +29,7 @@ LIMITS = {
         {"memory_limit_mb": 50},
         f"x = bytearray(100_000_000); {WAITS}",
         "pending",
-        "the program and what it started held more than 50 MB of memory",
+        "the program and what it started held more than 50 MB (memory_limit_mb of the agent)",
     ),
     "crashed": ({}, "import sys; sys.exit(3)", "pending", "the program ended with code 3: nothing on standard error"),
     "killed": (
@@ -65,4 +70,6 @@ def test_an_agent_without_limits_has_those_of_the_settings(conn, monkeypatch):
     make_agent(conn, "coder", provider="command", config={"command": [sys.executable, "-I", "-S", "-c", WAITS]})
     put(conn, agent="coder")
     step()
-    assert rows(conn, FAILED) == [("idle_timeout", "pending", "the program said nothing for 0.15 s")]
+    assert rows(conn, FAILED) == [
+        ("idle_timeout", "pending", "the program wrote nothing for 0.15 s (idle_timeout_ms of the agent)")
+    ]

@@ -260,10 +260,10 @@ def test_endless_output_is_cut_off(script):
 
 
 CONFIGS = {
-    "nothing": ({}, "agent 'helper': config for provider 'command' is wrong: command: Field required"),
-    "an empty command": ({"command": []}, "command: List should have at least 1 item"),
-    "a shell line": ({"command": "rm -rf /"}, "command: Input should be a valid list"),
-    "a misspelt key": ({"command": ["true"], "environment": {}}, "environment: Extra inputs are not permitted"),
+    "nothing": ({}, "agent 'helper': config for provider 'command' is wrong: command: is missing"),
+    "an empty command": ({"command": []}, "command: should have at least 1 item"),
+    "a shell line": ({"command": "rm -rf /"}, "command: should be a valid list"),
+    "a misspelt key": ({"command": ["true"], "environment": {}}, "environment: is not a known name"),
     "a missing program": (
         {"command": ["/no/such/program"]},
         "can't start '/no/such/program': No such file or directory",

@@ -94,7 +94,7 @@ def test_a_change_of_one_setting_keeps_the_others(conn, field):
 
 
 WRONG = {
-    "no name": ({"name": ""}, "agent 'x': name: String should have at least 1 character"),
+    "no name": ({"name": ""}, "agent 'x': name: should have at least 1 character"),
     "a name of two lines": ({"name": "a\nb"}, "agent 'x': name: it must be one line of visible characters"),
     "a name that can't be seen": ({"name": " "}, "agent 'x': name: it must be one line of visible characters"),
     "a setting that JSON has not": ({"config": {"a": [float("inf")]}}, "agent 'x': config: it is stored as JSON"),
@@ -102,12 +102,12 @@ WRONG = {
     "an unknown provider": ({"provider": "claudius"}, "agent 'x': unknown provider 'claudius'; known: "),
     "a provider without its settings": ({"provider": "command"}, "command"),
     "an unknown setting": ({"colour": "red"}, "agent 'x': colour: there is no such setting; known: name, "),
-    "no turns at once": ({"concurrency": 0}, "concurrency: Input should be greater than or equal to 1"),
-    "a number in a text": ({"concurrency": "3"}, "concurrency: Input should be a valid integer"),
+    "no turns at once": ({"concurrency": 0}, "concurrency: should be greater than or equal to 1"),
+    "a number in a text": ({"concurrency": "3"}, "concurrency: should be a valid integer"),
     "a zone of no place": ({"timezone": "Mars/Olympus"}, "Mars/Olympus"),
-    "no time at all": ({"turn_timeout_ms": 99}, "turn_timeout_ms: Input should be greater than or equal to 100"),
-    "hardly any memory": ({"memory_limit_mb": 15}, "memory_limit_mb: Input should be greater than or equal to 16"),
-    "an empty batch": ({"batch_size": 0}, "batch_size: Input should be greater than or equal to 1"),
+    "no time at all": ({"turn_timeout_ms": 99}, "turn_timeout_ms: should be greater than or equal to 100"),
+    "hardly any memory": ({"memory_limit_mb": 15}, "memory_limit_mb: should be greater than or equal to 16"),
+    "an empty batch": ({"batch_size": 0}, "batch_size: should be greater than or equal to 1"),
     "an absolute folder": ({"folder": "/etc"}, "folder: '/etc' is not below the agents' folder"),
     "a folder above": ({"folder": "a/../../b"}, "is not below the agents' folder"),
     "the folder of all": ({"folder": "."}, "is not below the agents' folder"),
@@ -327,7 +327,7 @@ def test_a_team_is_led_by_its_first_agent_and_a_change_keeps_the_rest(conn):
 TEAMS = {
     "a name of two lines": ("crew", {"name": "a\nb", "agents": ["coder"]}, "team 'crew': name: it must be one line"),
     "no members": ("crew", {}, "team 'crew': agents: a new team needs at least one"),
-    "an empty list": ("crew", {"agents": []}, "team 'crew': agents: List should have at least 1 item"),
+    "an empty list": ("crew", {"agents": []}, "team 'crew': agents: should have at least 1 item"),
     "a stranger": ("crew", {"agents": ["nobody"]}, "team 'crew': there is no agent nobody"),
     "a leader from elsewhere": ("crew", {"agents": ["coder"], "leader": "assistant"}, "its leader 'assistant' is not"),
     "an agent's id": ("coder", {"agents": ["coder"]}, "an agent has this id"),

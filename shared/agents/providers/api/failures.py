@@ -16,7 +16,7 @@ _CODES: tuple[tuple[type[Exception], FailureCode], ...] = (
     (errors.ModelContextWindowExceededError, "context_too_long"),
     (errors.ModelOverloadedError, "overloaded"),
     (errors.ModelServerError, "overloaded"),
-    (errors.ModelTimeoutError, "network"),
+    (errors.ModelTimeoutError, "idle_timeout"),
     (errors.ModelConnectionError, "network"),
     (errors.UsageLimitExceeded, "runaway"),
     (errors.UnexpectedModelBehavior, "malformed"),

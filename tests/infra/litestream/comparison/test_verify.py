@@ -49,7 +49,7 @@ from tests.support import make_agent
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 PATIENCE_S = 60.0
-TOO_BUSY = "did not finish within"
+TOO_BUSY = "did not answer within"
 SNAPSHOT = '"msg":"snapshot complete"'
 WRITER = """
 import sys

@@ -38,13 +38,13 @@ ENDINGS = {
     "silence": (
         "import time; print('x', flush=True); time.sleep(600)",
         {"idle_ms": 200},
-        Ending("idle_timeout", "the program said nothing for 0.2 s"),
+        Ending("idle_timeout", "the program wrote nothing for 0.2 s (idle_timeout_ms of the agent)"),
         "postroom",
     ),
     "a tool that never answers": (
         "import time; print('tool', flush=True); time.sleep(600)",
         {"tool_ms": 300},
-        Ending("tool_timeout", "a tool call took more than 0.3 s"),
+        Ending("tool_timeout", "a tool call took more than 0.3 s (tool_timeout_ms of the agent)"),
         "postroom",
     ),
     "too much output": (
@@ -62,13 +62,13 @@ ENDINGS = {
     "too much memory": (
         GREEDY,
         {"memory_bytes": 100 * 1024**2},
-        Ending("memory_limit", "the program and what it started held more than 100 MB of memory"),
+        Ending("memory_limit", "the program and what it started held more than 100 MB (memory_limit_mb of the agent)"),
         "postroom",
     ),
     "too much memory of a child": (
         HOLDS.format(GREEDY),
         {"memory_bytes": 100 * 1024**2},
-        Ending("memory_limit", "the program and what it started held more than 100 MB of memory"),
+        Ending("memory_limit", "the program and what it started held more than 100 MB (memory_limit_mb of the agent)"),
         "postroom",
     ),
 }

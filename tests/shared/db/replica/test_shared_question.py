@@ -159,7 +159,7 @@ def test_the_late_answer_to_a_question_that_was_given_up_is_nobodys_answer(path)
         return given_up, await later, litestream.questions
 
     given_up, later, questions = play(path, scenario, limit_s=0.05)
-    assert "did not finish within 0.05 s" in given_up
+    assert "did not answer within 0.05 s" in given_up
     assert later is None
     assert questions == [1, 2], "the old connection is closed with its answer"
 

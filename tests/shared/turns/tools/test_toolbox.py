@@ -175,14 +175,14 @@ def test_an_unknown_tool_is_answered_with_the_names_of_the_tools(turn):
     ("given", "sentence"),
     [
         ({}, "argument 'text' is missing"),
-        ({"text": ""}, "argument 'text': String should have at least 1 character"),
+        ({"text": ""}, "argument 'text': should have at least 1 character"),
         ({"text": "  \n"}, "argument 'text': it is empty; write what the person is to read"),
-        ({"text": 5}, "argument 'text': Input should be a valid string"),
-        ({"text": None}, "argument 'text': Input should be a valid string"),
-        ({"text": "x" * 50_001}, "argument 'text': String should have at most 50000 characters"),
+        ({"text": 5}, "argument 'text': should be a valid string"),
+        ({"text": None}, "argument 'text': should be a valid string"),
+        ({"text": "x" * 50_001}, "argument 'text': should have at most 50000 characters"),
         ({"text": "x", "chat": 7}, "there is no argument 'chat'; the arguments of send_message are: text, to"),
-        ({"text": "x", "to": ""}, "argument 'to': String should have at least 1 character"),
-        ({"text": "x", "to": {"$ne": 1}}, "argument 'to': Input should be a valid string"),
+        ({"text": "x", "to": ""}, "argument 'to': should have at least 1 character"),
+        ({"text": "x", "to": {"$ne": 1}}, "argument 'to': should be a valid string"),
     ],
 )
 def test_wrong_arguments_are_named_and_nothing_is_stored(turn, conn, given, sentence):

@@ -151,7 +151,7 @@ def test_a_loop_of_tools_ends(conn, turns):
 
 def test_a_model_that_falls_silent_is_a_failure(conn, turns):
     turns({"models": "openai"}, "[[stall]]", settings={"POSTROOM_IDLE_TIMEOUT_MS": "300"})
-    assert rows(conn, "SELECT failure FROM messages") == [("network",)]
+    assert rows(conn, "SELECT failure FROM messages") == [("idle_timeout",)]
 
 
 def test_no_key_of_ours_is_in_its_folder(conn, turns, tmp_path):
