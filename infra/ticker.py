@@ -193,8 +193,8 @@ def main(arguments: Sequence[str]) -> int:
 
 async def _until_stopped(ticks: Sequence[Tick], secret: str) -> None:
     # Imported late: the template reader uses this module without them.
+    from shared.runtime.http1_client import HttpClient
     from shared.runtime.http_client import NoAnswer, RequestNotSent
-    from shared.runtime.httpcore_client import HttpClient
 
     client = HttpClient(answer_limit_s=ANSWER_TIMEOUT_S)
 

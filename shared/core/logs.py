@@ -19,7 +19,7 @@ with without("rich"):  # structlog would load it to draw tracebacks: a fifth of 
     import structlog
 
 _ENCODER = msgspec.json.Encoder(enc_hook=str)
-_QUIET = ("httpx", "httpcore", "uvicorn.access")  # httpx logs whole URLs, and Telegram's carry the token
+_QUIET = ("httpx", "uvicorn.access")  # httpx logs whole URLs, and Telegram's carry the token
 
 
 def configure(function: str, level: str = "INFO") -> None:

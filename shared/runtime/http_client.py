@@ -1,8 +1,7 @@
 """What an HTTP client does for its callers: the protocol, its answers and its failures.
 
 Bodies may be streamed; answers are kept whole, up to a limit. After a failure, the caller must know whether anything of
-the request left this machine. The client of functions is in ``shared/runtime/httpcore_client.py``: a function that
-calls nobody does not load it.
+the request left this machine. The client itself is in ``shared/runtime/http1_client.py``.
 """
 
 from collections.abc import AsyncGenerator, Mapping

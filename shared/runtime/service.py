@@ -11,6 +11,7 @@ from shared.core.settings import Settings
 from shared.db.engine import past
 from shared.db.engine.group_commit import Writer
 from shared.db.engine.past import Past
+from shared.runtime.http1_client import HttpClient
 from shared.runtime.http_client import Client
 from shared.runtime.kick import Kicker
 from shared.runtime.past import NoClient
@@ -33,11 +34,7 @@ class FunctionService:
         """The *client* for requests to platforms, by default one of HTTP; one that sends nothing in the past."""
         if self.past is not None:
             return NoClient(self.past)
-        if client is not None:
-            return client
-        from shared.runtime.httpcore_client import HttpClient  # late: ingest calls nobody, and starts without httpcore
-
-        return HttpClient()
+        return client or HttpClient()
 
     def begin(self) -> None:
         """Start what runs between requests; the lifespan calls this before the first request."""

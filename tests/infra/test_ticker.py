@@ -228,7 +228,7 @@ def test_the_program_ticks_a_real_function_with_the_secret_and_survives_its_end(
     assert ticker.err == []
     assert SECRET not in "".join(ticker.out)
     assert [(line["target"], line["reason"]) for line in ticker.events("tick.away")][:1] == [
-        ("recurrence", "ConnectError")
+        ("recurrence", "ConnectionRefusedError")
     ]
 
 

@@ -15,8 +15,8 @@ from shared.db.engine.group_commit import Writer
 from shared.db.platforms import channel_outages, channel_pauses, channel_watches
 from shared.queue import deliveries, pacing
 from shared.roster.served_accounts import ServedAccounts
+from shared.runtime.http1_client import HttpClient
 from shared.runtime.http_client import Client
-from shared.runtime.httpcore_client import HttpClient
 
 log = logs.get()
 

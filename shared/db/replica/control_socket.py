@@ -1,7 +1,7 @@
 """Litestream's control socket: HTTP over a Unix socket. A single question, or one after the other for many callers.
 
-This is not ``HttpClient``, because ``ingest`` asks before each acknowledgement: httpcore takes 0.38 ms of CPU for a
-question, this 0.07 ms.
+This is not ``HttpClient``: ``ingest`` asks before each acknowledgement, and is told as soon as the answer is read, and
+not a turn of the event loop later. It stands below the room of that client, too.
 
 Source: https://litestream.io/reference/ipc/
 """

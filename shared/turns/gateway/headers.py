@@ -26,15 +26,14 @@ def token(headers: Headers) -> str:
     return given.removeprefix(b"Bearer ").decode("latin-1")
 
 
-def sent(headers: Headers, upstream: ModelUpstream) -> list[tuple[str, str]]:
+def sent(headers: Headers, upstream: ModelUpstream) -> Headers:
     """The program's headers, with our key in place of its token."""
     not_sent = _NOT_SENT | _named_by_connection(headers)
     kept = [(name, value) for name, value in headers if name not in not_sent]
     beta = upstream.beta
     if beta is not None and not any(name == b"anthropic-beta" and beta in value for name, value in kept):
         kept.append((b"anthropic-beta", beta))
-    all_of_them = [*kept, (b"accept-encoding", b"identity"), *upstream.auth]
-    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in all_of_them]
+    return [*kept, (b"accept-encoding", b"identity"), *upstream.auth]
 
 
 def returned(headers: Headers) -> Headers:

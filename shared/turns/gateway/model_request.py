@@ -7,11 +7,11 @@ import json
 import zlib
 from typing import Any, NamedTuple
 
+from shared.turns.gateway import compression
 from shared.turns.gateway.headers import Headers
 
 MOST_BYTES = 64 * 1024 * 1024
 _LONGEST_NAME = 200  # characters of a model's name
-_WINDOWS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}  # as zlib wants them
 
 
 class RequestUnreadable(Exception):
@@ -49,12 +49,14 @@ def read(headers: Headers, body: bytes) -> ModelRequest:
 
 
 def _plain(headers: Headers, body: bytes) -> bytes:
-    coding = dict(headers).get(b"content-encoding", b"identity").strip().lower()
-    if coding == b"identity":
+    try:
+        reader = compression.reader(headers)
+    except compression.CodingUnknown:
+        raise RequestUnreadable(
+            415, "the body is compressed in a way that the gateway can't read: send it plain"
+        ) from None
+    if reader is None:
         return body
-    if coding not in _WINDOWS:
-        raise RequestUnreadable(415, "the body is compressed in a way that the gateway can't read: send it plain")
-    reader = zlib.decompressobj(_WINDOWS[coding])
     try:
         plain = reader.decompress(body, MOST_BYTES)
     except zlib.error:

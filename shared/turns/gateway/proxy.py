@@ -6,19 +6,21 @@ repeat a key in it.
 """
 
 import asyncio
-import io
 import json
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-import aiohttp
 from starlette.types import Receive, Scope, Send
-from yarl import URL
 
 from shared.core import logs
 from shared.core.text import redaction
 from shared.core.time import clock
+from shared.runtime.http1_client import HttpClient, readable
+from shared.runtime.http_client import NoAnswer, RequestNotSent
+from shared.runtime.http_connection import HostConnection
 from shared.turns.gateway import dialects, headers, host_errors, model_request
+from shared.turns.gateway.compression import plain_pieces
 from shared.turns.gateway.headers import Headers
 from shared.turns.gateway.ledger import Ledger
 from shared.turns.gateway.meter import BodyMeter, Meter, StreamMeter
@@ -32,9 +34,7 @@ log = logs.get()
 MOST_REQUESTS = 64  # of one turn at once: all of them may go past a budget, each by its own cost
 SILENCE_S = 240.0  # of a host, before a stream and in the middle of it
 _WHOLE_S = 600.0  # the same where the answer is not streamed: it comes all at once
-_CONNECT_S = 10.0
 _ERROR_BYTES = 1024 * 1024
-_IN_PIECES_BYTES = 256 * 1024  # a larger body is written in pieces, between which other streams go on
 
 
 class _Answered(Exception):
@@ -64,13 +64,12 @@ class ModelProxy:
         self.ledger = ledger
         self._book = book
         self._routes = routes
+        self.hosts = HttpClient()
         self._silence_s = silence_s
-        self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
         """Close the connections to the hosts."""
-        if self._session is not None:
-            await self._session.close()
+        await self.hosts.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. When its program goes away or its turn ends, the host's answer is cut off too."""
@@ -96,21 +95,9 @@ class ModelProxy:
         if not is_whole:
             await _close(scope, receive)
 
-    def timeout(self, request: ModelRequest) -> aiohttp.ClientTimeout:
+    def limit_s(self, request: ModelRequest) -> float:
         """How long the host of this request may be silent."""
-        silence_s = self._silence_s if request.is_stream else _WHOLE_S
-        return aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
-
-    @property
-    def session(self) -> aiohttp.ClientSession:
-        """The client, made with the first request. It follows no redirect, keeps no cookie and asks no proxy."""
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
-            )
-        return self._session
+        return self._silence_s if request.is_stream else _WHOLE_S
 
     def _admitted(self, scope: Scope, before: ProgramTurn | None = None) -> tuple[Route, ProgramTurn]:
         """Where the request goes, and the turn that makes it.
@@ -158,8 +145,8 @@ class _Exchange:
                 if answer.status >= 400:
                     return await self._pass_error(answer)
                 return await self._pass(answer, request)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self._tell(Refusal("unreachable", f"{self._upstream} can't be reached ({type(error).__name__})"))
+        except (RequestNotSent, NoAnswer) as error:
+            self._tell(Refusal("unreachable", f"{self._upstream} can't be reached ({error})"))
             await _answer(self._send, 502, _error("the model's host can't be reached at the moment"))
             return True
 
@@ -183,31 +170,30 @@ class _Exchange:
         asking = dialects.with_usage(request.fields)
         return request.body if asking is None else json.dumps(asking).encode()
 
-    def _request(self, request: ModelRequest, body: bytes) -> Any:
+    def _request(self, request: ModelRequest, body: bytes) -> AbstractAsyncContextManager[HostConnection]:
         query = self._scope["query_string"].decode("ascii", "replace")
-        return self._proxy.session.request(
+        return self._proxy.hosts.stream(
             self._scope["method"],
-            URL(self._route.url + (f"?{query}" if query else ""), encoded=True),
-            data=io.BytesIO(body) if len(body) > _IN_PIECES_BYTES else body or None,
-            headers=headers.sent(self._scope["headers"], self._route.upstream),
-            allow_redirects=False,
-            timeout=self._proxy.timeout(request),
+            self._route.url + (f"?{query}" if query else ""),
+            body,
+            headers.sent(self._scope["headers"], self._route.upstream),
+            silence_s=self._proxy.limit_s(request),
         )
 
-    async def _pass(self, answer: aiohttp.ClientResponse, request: ModelRequest) -> bool:
+    async def _pass(self, answer: HostConnection, request: ModelRequest) -> bool:
         """Pass the answer on as it comes, and write what it used, however it ends."""
         meter = _meter(answer, self._route, request)
         is_whole = False
         try:
-            await _start(self._send, answer.status, headers.returned(list(answer.raw_headers)))
-            async for chunk in answer.content.iter_any():
+            await _start(self._send, answer.status, headers.returned(answer.headers))
+            async for chunk in plain_pieces(answer):
                 if meter is not None:
                     meter.feed(chunk)
                 await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
             if meter is not None:
                 meter.end()
             is_whole = meter is None or meter.is_complete
-        except (aiohttp.ClientError, TimeoutError, OSError):
+        except NoAnswer:
             is_whole = False
         finally:
             if meter is not None:
@@ -231,16 +217,14 @@ class _Exchange:
         except Exception:  # the answer is there: a database that is locked must not take it away
             log.exception("gateway.usage_not_written", turn=name.turn)
 
-    async def _pass_error(self, answer: aiohttp.ClientResponse) -> bool:
+    async def _pass_error(self, answer: HostConnection) -> bool:
         text = redaction.redact((await _beginning(answer)).decode("utf-8", "replace")).encode()
-        now_ms = clock.now_ms()
-        refusal = host_errors.of_answer(
-            self._upstream, answer.status, answer.headers, dialects.parsed(text), now_ms=now_ms
-        )
+        now_ms, said = clock.now_ms(), readable(answer.headers)
+        refusal = host_errors.of_answer(self._upstream, answer.status, said, dialects.parsed(text), now_ms=now_ms)
         if self._route.dialect is not None:
             self._tell(refusal)
-        returned = headers.returned(list(answer.raw_headers))
-        waits = headers.retry_after(answer.headers, now_ms=now_ms)
+        returned = headers.returned(answer.headers)
+        waits = headers.retry_after(said, now_ms=now_ms)
         await _start(self._send, answer.status, [*returned, *waits, headers.length(text)])
         await self._send({"type": "http.response.body", "body": text, "more_body": False})
         return True
@@ -251,19 +235,18 @@ class _Exchange:
         self._turn.on_refusal(refusal)
 
 
-def _meter(answer: aiohttp.ClientResponse, route: Route, request: ModelRequest) -> Meter | None:
+def _meter(answer: HostConnection, route: Route, request: ModelRequest) -> Meter | None:
     if route.dialect is None:
         return None
-    is_stream = answer.content_type == "text/event-stream"
-    if request.is_stream and answer.content_type != "application/json":
-        is_stream = True  # some local servers name no type
+    kind = readable(answer.headers).get("content-type", "").partition(";")[0].strip().lower()
+    is_stream = kind == "text/event-stream" or (request.is_stream and kind != "application/json")  # some name no type
     return (StreamMeter if is_stream else BodyMeter)(route.dialect, len(request.body))
 
 
-async def _beginning(answer: aiohttp.ClientResponse) -> bytes:
+async def _beginning(answer: HostConnection) -> bytes:
     """The body of an error, up to its limit."""
     found = bytearray()
-    async for chunk in answer.content.iter_any():
+    async for chunk in plain_pieces(answer):
         found += chunk
         if len(found) >= _ERROR_BYTES:
             break

@@ -2,21 +2,18 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from shared.agents import registry
 from shared.core.errors import ConfigInvalid
 from shared.db.roster.agent_pauses import PauseCode
 from shared.db.roster.agents import Agent
-from shared.turns.gateway import readiness
+from shared.turns.gateway import login_check, readiness
+from shared.turns.gateway.login_check import LoginState
 from shared.turns.gateway.readiness import UsesModels
 from shared.turns.gateway.upstreams import GatewaySettings, upstreams
 from shared.turns.run import auto_provider
 
-if TYPE_CHECKING:
-    from shared.turns.gateway.login_check import LoginState
-
-_MEANS: "Mapping[LoginState, str]" = {
+_MEANS: Mapping[LoginState, str] = {
     "refused": "the host of its models still refuses our key or login",
     "unreachable": "the host of its models can't be reached",
 }
@@ -54,6 +51,4 @@ async def _no_login(agent: Agent, models: GatewaySettings, now_ms: int) -> str |
     why = models.why_no_login(upstream, now_ms=now_ms)
     if why is not None:
         return why
-    from shared.turns.gateway import login_check  # with its HTTP client 9 MB that most dispatches do not need
-
     return _MEANS.get(await login_check.ask(upstreams(models)[upstream]))

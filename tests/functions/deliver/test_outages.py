@@ -11,8 +11,8 @@ from functions.deliver import Deliver
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import responses
+from shared.runtime.http1_client import HttpClient
 from shared.runtime.http_client import NoAnswer
-from shared.runtime.httpcore_client import HttpClient
 from tests.approval_requests import person
 from tests.functions.deliver.test_deliver import (
     Alive,
@@ -65,7 +65,7 @@ def test_a_refused_connection_costs_no_attempt(conn, monkeypatch):
     asyncio.run(go())
     found = row(conn, "responses")
     assert (found["status"], found["retry_count"]) == ("pending", 0)
-    assert found["last_error"] == "Telegram can't be reached (ConnectError); nothing was sent"
+    assert found["last_error"] == "Telegram can't be reached (ConnectionRefusedError); nothing was sent"
 
 
 def held_until_probe(conn):

@@ -19,7 +19,18 @@ def test_an_excluded_module_is_missing_in_the_block_and_there_afterwards(is_load
     assert colorsys.rgb_to_hsv(0, 0, 0) == (0.0, 0.0, 0)
 
 
-UNWANTED = {"aiohttp", "flask", "functions_framework", "cloudevents", "httpx", "pygments", "rich", "werkzeug"}
+UNWANTED = {
+    "aiohttp",
+    "httpcore",
+    "certifi",
+    "flask",
+    "functions_framework",
+    "cloudevents",
+    "httpx",
+    "pygments",
+    "rich",
+    "werkzeug",
+}
 
 
 @pytest.mark.parametrize("function", ["ingest", "dispatch", "deliver", "sweep", "recurrence", "api"])

@@ -21,7 +21,7 @@ from shared.channels.discord.channel import DiscordChannel
 from shared.channels.discord.command_list import CommandRegistration
 from shared.core import accounts
 from shared.core.errors import ConfigInvalid, WrongState
-from shared.runtime.httpcore_client import HttpClient
+from shared.runtime.http1_client import HttpClient
 
 app = group("Connect a Discord app with this Postroom. The app's settings come from the environment.")
 

@@ -22,8 +22,8 @@ from shared.channels.telegram.connecting import BotState, Connected
 from shared.conversation.routing import commands
 from shared.core import accounts
 from shared.core.errors import ConfigInvalid, WrongState
+from shared.runtime.http1_client import HttpClient
 from shared.runtime.http_client import Client
-from shared.runtime.httpcore_client import HttpClient
 
 app = group("Connect a Telegram bot with this Postroom. The bot's settings come from the environment.")
 

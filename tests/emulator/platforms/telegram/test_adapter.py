@@ -8,7 +8,7 @@ from shared.channels.base import Outgoing, OutgoingFile, WebhookRequest
 from shared.channels.telegram import connecting, webhooks
 from shared.channels.telegram.channel import TelegramChannel, TelegramSettings
 from shared.core.errors import ChatGone, ChatMoved, NotFetched, PermanentError, PlaceGone, WrongState
-from shared.runtime.httpcore_client import HttpClient
+from shared.runtime.http1_client import HttpClient
 from tests.emulator.platforms.conftest import ANA, GROUP, NOW
 from tests.emulator.platforms.telegram.pictures import OGG, png
 

@@ -11,8 +11,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from shared.runtime.http1_client import HttpClient
 from shared.runtime.http_client import ANSWER_BYTES, AnswerTooLong, NoAnswer, RequestNotSent
-from shared.runtime.httpcore_client import HttpClient
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -246,10 +246,23 @@ def test_an_answer_of_any_form_is_read(pieces, expected):
         [b"what is this?\r\n\r\n"],
         [b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"],
         [b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n" + b"x" * (ANSWER_BYTES + 1)],
+        [b"HTTP/1.1 200 OK\r\nX: " + b"x" * 150_000, Server.HANG],
         [Server.HANG],
         [OK[:-1], Server.HANG],
     ],
-    ids=["closed", "cut", "cut head", "cut chunks", "only 100", "no HTTP", "101", "endless", "silent", "half"],
+    ids=[
+        "closed",
+        "cut",
+        "cut head",
+        "cut chunks",
+        "only 100",
+        "no HTTP",
+        "101",
+        "endless",
+        "long head",
+        "silent",
+        "half",
+    ],
 )
 def test_an_incomplete_answer_is_an_unknown_outcome_and_ends_the_connection(pieces):
     server = Server(pieces, [OK])
@@ -278,7 +291,7 @@ def test_a_reset_is_an_unknown_outcome():
 
 def test_a_refused_connection_means_that_nothing_was_sent():
     async def work(client, _):
-        with pytest.raises(RequestNotSent, match=r"^ConnectError$"):
+        with pytest.raises(RequestNotSent, match=r"^ConnectionRefusedError$"):
             await client.request("POST", "http://127.0.0.1:1/bot1:TOKEN/send", b"{}", {})
 
     talk(Server([OK]), work)
@@ -327,8 +340,9 @@ def test_a_connection_is_reused_and_concurrent_requests_have_their_own():
         [b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"],
         [b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok"],
         [OK, Server.END],
+        [OK + OK],
     ],
-    ids=["close", "1.0", "closed after it"],
+    ids=["close", "1.0", "closed after it", "two answers"],
 )
 def test_an_unusable_connection_is_not_reused(first):
     server = Server(first, [OK])
@@ -448,7 +462,7 @@ def test_nothing_is_sent_to_an_untrusted_host(certificate, is_trusted, host):
     trusted = ssl.create_default_context(cafile=certificate[0]) if is_trusted else None
 
     async def work(_, post):
-        with pytest.raises(RequestNotSent, match=r"^ConnectError$"):
+        with pytest.raises(RequestNotSent, match=r"^SSLCertVerificationError$"):
             await post(host=host)
 
     talk(server, work, tls=_serving(certificate), trusted=trusted)
