@@ -15,9 +15,9 @@ from aiohttp import web
 
 from emulator.platforms import page_files
 from emulator.platforms.bus import EventBus, LiveEvent
-from emulator.platforms.control import EITHER, find_chat, platform_of
 from emulator.platforms.page_actions import PageActions
 from emulator.platforms.page_data import PIECE, PageData
+from emulator.platforms.request_parts import EITHER, find_chat, platform_of
 from emulator.platforms.store import PLATFORMS, PlatformStore
 
 PAGE = Path(__file__).with_name("page")

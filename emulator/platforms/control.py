@@ -37,9 +37,7 @@ Only on Discord::
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
 
-import msgspec
 from aiohttp import web
 
 from emulator.platforms import limits
@@ -47,16 +45,15 @@ from emulator.platforms.bus import EventBus
 from emulator.platforms.discord.api import FakeDiscord
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.people import DiscordPeople
-from emulator.platforms.errors import ActionRefused
 from emulator.platforms.faults import Fault, Faults
 from emulator.platforms.page_data import PageData
-from emulator.platforms.store import PLATFORMS, FakeChat, Platform, PlatformStore
+from emulator.platforms.request_parts import EITHER, find_chat, optional, platform_of, read_json, text
+from emulator.platforms.store import PLATFORMS, FakeChat, PlatformStore
 from emulator.platforms.telegram.api import FakeTelegram
 from emulator.platforms.telegram.people import TelegramPeople
 from shared.core import http_head
 from shared.core.errors import ConfigInvalid
 
-EITHER = f"{{platform:{'|'.join(PLATFORMS)}}}"  # a part of a route
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -301,38 +298,3 @@ def _is_own_page(request: web.Request) -> bool:
     origin = request.headers.get("Origin")
     hosts = [request.host] if origin is None else [request.host, origin.partition("://")[2]]
     return all(map(http_head.is_loopback, hosts)) and http_head.proxy_header(request.headers) is None
-
-
-def platform_of(request: web.Request) -> Platform:
-    """The platform in the path; the route admits no other word."""
-    return cast(Platform, request.match_info["platform"])
-
-
-def find_chat(store: PlatformStore, platform: Platform, chat_id: str) -> FakeChat:
-    chat = store.chat(platform, chat_id)
-    if chat is None:
-        raise web.HTTPNotFound(text=f"there is no chat {chat_id} on {platform}")
-    return chat
-
-
-async def read_json(request: web.Request) -> dict[str, Any]:
-    """The JSON object of a request. Raises ValueError if the body is none."""
-    try:
-        body = msgspec.json.decode(await request.read() or b"{}")
-    except (ValueError, RecursionError):
-        raise ValueError("the body must be JSON in UTF-8") from None
-    if not isinstance(body, dict):
-        raise ValueError("the body must be a JSON object")
-    return body
-
-
-def text(body: dict[str, Any], key: str) -> str:
-    value = body.get(key)
-    if not isinstance(value, str):
-        raise ActionRefused(f'"{key}" is missing, or not a text')
-    return value
-
-
-def optional(body: dict[str, Any], key: str) -> str | None:
-    value = body.get(key)
-    return None if value is None else str(value)

@@ -10,12 +10,12 @@ from aiohttp import web
 
 from emulator.platforms import page_files
 from emulator.platforms.config import Clock
-from emulator.platforms.control import EITHER, find_chat, optional, platform_of, read_json, text
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.page_actions import DiscordActions
 from emulator.platforms.discord.people import DiscordPeople
 from emulator.platforms.discord.uses import DiscordUses
 from emulator.platforms.errors import ActionRefused
+from emulator.platforms.request_parts import EITHER, find_chat, optional, platform_of, read_json, text
 from emulator.platforms.store import PlatformStore
 from emulator.platforms.telegram.chat_actions import TelegramChatActions
 from emulator.platforms.telegram.people import TelegramPeople

@@ -15,14 +15,7 @@ from emulator.platforms import limits
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig, RateLimit
 from emulator.platforms.discord import schema
-from emulator.platforms.discord.calls import (
-    MAX_BODY_BYTES,
-    ApiResult,
-    DiscordError,
-    error_of,
-    rate_limited,
-    read_json,
-)
+from emulator.platforms.discord.calls import MAX_BODY_BYTES, ApiResult, DiscordError, error_of, rate_limited, read_json
 from emulator.platforms.faults import Fault, Faults, hang_up
 from emulator.platforms.initial_people import DiscordApp
 from emulator.platforms.rate_window import RateWindow

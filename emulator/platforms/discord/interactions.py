@@ -22,15 +22,7 @@ from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.discord import payloads
 from emulator.platforms.discord.api import FakeDiscord
-from emulator.platforms.discord.calls import (
-    EPHEMERAL,
-    LOADING,
-    ApiResult,
-    DiscordError,
-    flags_of,
-    invalid,
-    read_body,
-)
+from emulator.platforms.discord.calls import EPHEMERAL, LOADING, ApiResult, DiscordError, flags_of, invalid, read_body
 from emulator.platforms.discord.endpoint import InteractionsEndpoint
 from emulator.platforms.discord.interaction_rows import InteractionRow, InteractionRows
 from emulator.platforms.discord.message_body import CHANGEABLE, UploadedPart, read_message

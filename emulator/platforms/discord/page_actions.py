@@ -10,12 +10,12 @@ from aiohttp import web
 
 from emulator.platforms import page_files
 from emulator.platforms.config import Clock
-from emulator.platforms.control import optional, read_json, text
 from emulator.platforms.discord.interaction_rows import InteractionRow
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.people import DiscordPeople
 from emulator.platforms.discord.uses import DiscordUses
 from emulator.platforms.errors import ActionRefused
+from emulator.platforms.request_parts import optional, read_json, text
 from emulator.platforms.store import PlatformStore
 
 

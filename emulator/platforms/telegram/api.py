@@ -30,10 +30,10 @@ from emulator.platforms.telegram.calls import (
     respond,
     uploads_of,
 )
+from emulator.platforms.telegram.files import TelegramFiles
 from emulator.platforms.telegram.flood import FloodControl
 from emulator.platforms.telegram.methods.chats import TelegramChats
 from emulator.platforms.telegram.methods.drafts import TelegramDrafts
-from emulator.platforms.telegram.methods.files import TelegramFiles
 from emulator.platforms.telegram.methods.managed import ManagedBots
 from emulator.platforms.telegram.methods.media_messages import TelegramMediaMessages
 from emulator.platforms.telegram.methods.messages import TelegramMessages

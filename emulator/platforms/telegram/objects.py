@@ -8,7 +8,7 @@ from typing import Any
 from emulator.platforms import files
 from emulator.platforms.initial_people import TelegramBot
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
-from emulator.platforms.telegram.methods.files import TelegramFiles
+from emulator.platforms.telegram.files import TelegramFiles
 
 
 class TelegramObjects:

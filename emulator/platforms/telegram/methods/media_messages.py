@@ -22,7 +22,7 @@ from emulator.platforms.telegram.calls import (
     parse_nested,
     uploads_of,
 )
-from emulator.platforms.telegram.methods.files import TelegramFiles
+from emulator.platforms.telegram.files import TelegramFiles
 from emulator.platforms.telegram.methods.messages import NOT_MODIFIED
 from emulator.platforms.telegram.objects import TelegramObjects
 from emulator.platforms.telegram.places import TelegramPlaces

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.emulator.platforms.telegram.methods.test_files import send
+from tests.emulator.platforms.telegram.test_files import send
 from tests.emulator.platforms.telegram.methods.test_media_messages import album
 from tests.emulator.platforms.telegram.pictures import png
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.emulator.platforms.telegram.methods.test_files import refusal
+from tests.emulator.platforms.telegram.test_files import refusal
 
 
 def poll(world, **more):

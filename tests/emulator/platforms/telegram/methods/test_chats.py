@@ -1,6 +1,6 @@
 """What a bot reads about chats, and the topics that it makes."""
 
-from tests.emulator.platforms.telegram.methods.test_files import refusal
+from tests.emulator.platforms.telegram.test_files import refusal
 
 ANA, BEN, GROUP = 5000000001, 5000000002, -4001002003
 

@@ -1,6 +1,6 @@
 """Drafts of the bot's answers."""
 
-from tests.emulator.platforms.telegram.methods.test_files import refusal
+from tests.emulator.platforms.telegram.test_files import refusal
 
 ANA, GROUP = 5000000001, -4001002003
 

@@ -1,6 +1,6 @@
 """Bots that a person gives to this one."""
 
-from tests.emulator.platforms.telegram.methods.test_files import refusal
+from tests.emulator.platforms.telegram.test_files import refusal
 
 ANA = "5000000001"
 

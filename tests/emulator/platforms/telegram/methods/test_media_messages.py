@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.emulator.platforms.telegram.methods.test_files import refusal, send
+from tests.emulator.platforms.telegram.test_files import refusal, send
 from tests.emulator.platforms.telegram.pictures import png
 
 ANA = 5000000001

@@ -1,0 +1,46 @@
+"""The parts of a request to the control API or the chat page: the platform, the chat, and the JSON body."""
+
+from typing import Any, cast
+
+import msgspec
+from aiohttp import web
+
+from emulator.platforms.errors import ActionRefused
+from emulator.platforms.store import PLATFORMS, FakeChat, Platform, PlatformStore
+
+EITHER = f"{{platform:{'|'.join(PLATFORMS)}}}"  # a part of a route
+
+
+def platform_of(request: web.Request) -> Platform:
+    """The platform in the path; the route admits no other word."""
+    return cast(Platform, request.match_info["platform"])
+
+
+def find_chat(store: PlatformStore, platform: Platform, chat_id: str) -> FakeChat:
+    chat = store.chat(platform, chat_id)
+    if chat is None:
+        raise web.HTTPNotFound(text=f"there is no chat {chat_id} on {platform}")
+    return chat
+
+
+async def read_json(request: web.Request) -> dict[str, Any]:
+    """The JSON object of a request. Raises ValueError if the body is none."""
+    try:
+        body = msgspec.json.decode(await request.read() or b"{}")
+    except (ValueError, RecursionError):
+        raise ValueError("the body must be JSON in UTF-8") from None
+    if not isinstance(body, dict):
+        raise ValueError("the body must be a JSON object")
+    return body
+
+
+def text(body: dict[str, Any], key: str) -> str:
+    value = body.get(key)
+    if not isinstance(value, str):
+        raise ActionRefused(f'"{key}" is missing, or not a text')
+    return value
+
+
+def optional(body: dict[str, Any], key: str) -> str | None:
+    value = body.get(key)
+    return None if value is None else str(value)
