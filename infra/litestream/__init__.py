@@ -4,8 +4,9 @@ The emulator and the programs of ``infra`` import from here. What the functions 
 """
 
 from infra.litestream.bucket.bucket_survey import look_into_bucket
+from infra.litestream.comparison.compare import compare_with_restore
+from infra.litestream.comparison.finding import Comparison, comparison_facts
 from infra.litestream.comparison.proofs import record_proof
-from infra.litestream.comparison.verify import Comparison, compare_with_restore, comparison_facts
 from infra.litestream.drill import DeadWriter, DrillRefused, DrillResult, check_room, present_prefix
 from infra.litestream.lease import Lease, lease_on
 from infra.litestream.prepare import Ready, Step, prepare_replication

@@ -15,7 +15,7 @@ the first one goes on where another was, if that one ended in good order (``infr
 No other process may checkpoint beside it (``shared/db/engine/checkpoints.py``): it inherits the checkpoint lock.
 
 Only a restore proves what is in the bucket, so from time to time one is compared with the database
-(``infra/litestream/comparison/verify.py``). Where it differs, another Litestream begins with a full copy too.
+(``infra/litestream/comparison/compare.py``). Where it differs, another Litestream begins with a full copy too.
 
 Functions acknowledge what Litestream calls replicated only while the supervisor's sync permit is valid
 (``shared/db/replica/sync_permit.py``). docs/replication.md explains all of this with what was measured.
@@ -75,7 +75,7 @@ class LitestreamSupervisor:
         report: called with the name of each event, and its facts; ``infra/litestream/replicate.py`` lists the names.
         on_line: called with each line that Litestream prints; by default it goes to our own output.
         retention_ms: how long old prefixes stay (``bucket/retention.py``); 0: for ever.
-        verify_ms: how often a restore is compared with the database (``comparison/verify.py``); 0: never.
+        verify_ms: how often a restore is compared with the database (``comparison/compare.py``); 0: never.
         pace: how often it looks at Litestream.
         read: reads the database's history.
     """

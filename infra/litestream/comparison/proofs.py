@@ -2,21 +2,18 @@
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import apsw
 
+from infra.litestream.comparison.finding import Comparison
 from infra.litestream.report_writer import without_query
 from shared.core.errors import PostroomError
 from shared.db.engine import restore_proofs
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.engine.restore_proofs import MadeBy, RestoreProof
 
-if TYPE_CHECKING:
-    from infra.litestream.comparison.verify import Comparison
 
-
-def of_comparison(found: "Comparison", made_by: MadeBy, now_ms: int) -> RestoreProof:
+def of_comparison(found: Comparison, made_by: MadeBy, now_ms: int) -> RestoreProof:
     """The row for a comparison of the live database with a restore of the same position."""
     tables = ", ".join(each.table for each in found.differences)
     lost = sum(max(0, (each.here or 0) - (each.there or 0)) for each in found.differences)

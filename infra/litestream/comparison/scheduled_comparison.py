@@ -1,10 +1,11 @@
-"""Compares the database with a restore of its replica from time to time (``infra/litestream/comparison/verify.py``)."""
+"""Compares the database with a restore of its replica from time to time (``infra/litestream/comparison/compare.py``)."""
 
 import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from infra.litestream.comparison import verify
+from infra.litestream.comparison.compare import remove_leftovers
 
 _AGAIN_S = 3600.0  # once, after a comparison found a difference or could not compare
 _SOON_S = 10.0  # while the replica is behind
@@ -47,7 +48,7 @@ class ScheduledComparison:
         """Compare once in each period, for ever; with a period of 0 return at once."""
         if not self._period_s:
             return
-        await asyncio.to_thread(verify.remove_leftovers, self._database)
+        await asyncio.to_thread(remove_leftovers, self._database)
         was_equal, pause_s = True, self._period_s
         while True:
             await asyncio.sleep(pause_s)

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from emulator.cli.commands.verify import _describe
 from emulator.cli.main import app
 from emulator.cli.output import write
+from infra.litestream.comparison.finding import Comparison, comparison_facts
 from infra.litestream.comparison.table_digests import TableDifference
-from infra.litestream.comparison.verify import Comparison, comparison_facts
 from shared.db.engine.connection import open_connection
 from shared.db.replica import lease_record
 from shared.db.replica.object_store import open_store

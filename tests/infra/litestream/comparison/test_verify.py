@@ -20,14 +20,10 @@ from typing import Any
 import apsw
 import pytest
 
-from infra.litestream.comparison import table_digests, verify
-from infra.litestream.comparison.verify import (
-    Comparison,
-    NotVerified,
-    compare_with_restore,
-    parse_output,
-    remove_leftovers,
-)
+from infra.litestream.comparison import compare, table_digests
+from infra.litestream.comparison.compare import NotVerified, compare_with_restore, remove_leftovers
+from infra.litestream.comparison.finding import Comparison
+from infra.litestream.comparison.verify import parse_output
 from infra.litestream.prepare import prepare_replication
 from infra.litestream.replica_settings import verify_every_ms_from
 from infra.litestream.replicate import CONFIG_FILE
@@ -458,7 +454,7 @@ def bucket_that_waits_for_a_writer(socket: Path, db: Path, *, is_busy: bool = Fa
 
 def test_writers_wait_for_litestream_to_read_the_log_and_never_for_the_bucket(db, tmp_path):
     socket = tmp_path / "l.sock"
-    verification = verify._Verification(db, "file:///none", socket, {}, lambda _: 1 << 40, 30.0)
+    verification = compare._Verification(db, "file:///none", socket, {}, lambda _: 1 << 40, 30.0)
     with bucket_that_waits_for_a_writer(socket, db), ThreadPoolExecutor(1) as executor:
         live = executor.submit(verification._live).result(60)  # a thread of its own, for it lowers its priority
 
@@ -472,7 +468,7 @@ def test_writers_wait_for_litestream_to_read_the_log_and_never_for_the_bucket(db
 
 def test_where_others_write_writers_wait_for_a_moment(db, tmp_path):
     socket = tmp_path / "l.sock"
-    verification = verify._Verification(db, "file:///none", socket, {}, lambda _: 1 << 40, 30.0)
+    verification = compare._Verification(db, "file:///none", socket, {}, lambda _: 1 << 40, 30.0)
     with bucket_that_waits_for_a_writer(socket, db, is_busy=True):
         _, _, kept_s = verification._copy_live(tmp_path / "copies" / "live.db")
 
