@@ -29,91 +29,30 @@ changed between two positions, in place of those at one (``spark_jobs/history/re
 """
 
 import logging
-import math
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    EqualNullSafe,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    IsNotNull,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
-)
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    DataType,
-    DoubleType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
 
 from spark_jobs import replicas
-from spark_jobs.copies import OptionInvalid, ReplicaTable, describe, open_copy, quoted, sentinel_row, typed_batches
+from spark_jobs.copies import OptionInvalid, ReplicaTable, describe
+from spark_jobs.fields import check_schema, choose_fields, chosen_fields, readable_fields
+from spark_jobs.history.reader import AskedChanges
 from spark_jobs.replicas import Pin
+from spark_jobs.streaming.reader import LitestreamStreamReader
+from spark_jobs.table_reader import LitestreamReader
 
-if TYPE_CHECKING:
-    from spark_jobs.history.reader import AskedChanges
-
-PARTITIONS_PER_CORE = 4
-ROWS_PER_PARTITION = 10_000  # below this, one more task costs more than it saves
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-MAX_IN = 500
-
-_POSITION_NAMES = ("_txid", "_committed_at", "_epoch")
-POSITION_FIELDS = tuple(StructField(name, StringType(), nullable=False) for name in _POSITION_NAMES)
-"""Columns that tell the position of a read; in a read only where ``columns`` names them."""
 
 _log = logging.getLogger("postroom.replicas")
-_BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 _CHANGES = ("changes_from", "changes_to")
 _PAST = ("txid", "timestamp", "epoch", "position")
 _OPTIONS = ("replica", "table", "columns", *_PAST, "partitions", "cache_dir", "instants")
 _STREAM_OPTIONS = ("start", "max_rows", "on_hole", "on_new_epoch")
-_OPERATORS: Mapping[type[Filter], str] = {
-    EqualTo: "=",
-    EqualNullSafe: "IS",
-    LessThan: "<",
-    LessThanOrEqual: "<=",
-    GreaterThan: ">",
-    GreaterThanOrEqual: ">=",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A filter as SQL over one column, with its bound values."""
-
-    column: str
-    sql: str
-    values: tuple[Any, ...] = ()
-
-
-class RowRange(InputPartition):
-    """The rows from *low* to *high*, both included; None means the whole table."""
-
-    def __init__(self, low: int | None = None, high: int | None = None) -> None:
-        super().__init__((low, high))
-        self.low = low
-        self.high = high
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +114,43 @@ def open_replica(
     return Replica(spark, pin, path, None if cache_dir is None else str(Path(cache_dir).expanduser().absolute()))
 
 
+def changes(
+    spark: SparkSession,
+    replica: str,
+    table: str,
+    begin: str,
+    end: str | None = None,
+    *,
+    columns: Sequence[str] = (),
+    epoch: str | None = None,
+    cache_dir: str | None = None,
+) -> DataFrame:
+    """The rows of *table* that changed between two positions of *replica*.
+
+    Args:
+        begin, end: an instant, a txid, or ``txid@epoch``; *end* is the newest position where it is None.
+        columns: only these; they may also be ``_change_type``, ``_changed`` (the names of the changed columns),
+            ``_txid``, ``_committed_at`` and ``_epoch`` (of the later position).
+
+    Raises:
+        OptionInvalid: no such table or column, or its rows can't be matched.
+        as :meth:`spark_jobs.history.spans.Span.of`.
+    """
+    asked = AskedChanges.of(replica, table, begin, end, epoch=epoch, cache_dir=cache_dir)
+    chosen_fields(table, asked.fields, ",".join(columns) or None)  # here no Java wraps the error
+    register(spark)
+    options = {
+        "replica": replica,
+        "table": table,
+        "changes_from": asked.span.old.pin.position,
+        "changes_to": asked.span.new.pin.position,
+        "columns": ",".join(columns) or None,
+        "cache_dir": None if cache_dir is None else str(Path(cache_dir).expanduser().absolute()),
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    return spark.read.format(LitestreamSource.name()).options(**given).load()
+
+
 def _tell(pin: Pin) -> None:
     _log.info("replica.pinned txid=%s timestamp=%s epoch=%s", pin.txid, pin.timestamp, pin.epoch or "-")
 
@@ -195,15 +171,13 @@ class LitestreamSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         self._refuse(_STREAM_OPTIONS, "is for spark.readStream; with spark.read leave it out")
         if (asked := self._changes()) is not None:
-            _check_schema(schema, asked.fields, asked.table.name)
+            check_schema(schema, asked.fields, asked.table.name)
             return asked.reader(schema, self._partitions())
         table = self._describe()
-        _check_schema(schema, readable_fields(table), table.name)
+        check_schema(schema, readable_fields(table), table.name)
         return LitestreamReader(self._pin(), table, schema, self.options.get("cache_dir"), self._partitions())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from spark_jobs.streaming.reader import LitestreamStreamReader  # it reads with the readers of this module
-
         self._refuse((*_PAST, *_CHANGES), "is for spark.read; a stream begins where the option 'start' says")
         return LitestreamStreamReader(schema, self._required("replica"), self._required("table"), self.options)
 
@@ -212,13 +186,11 @@ class LitestreamSource(DataSource):
             if name in self.options:
                 raise OptionInvalid(f"the option {name!r} {why}")
 
-    def _changes(self) -> "AskedChanges | None":
+    def _changes(self) -> AskedChanges | None:
         """What was asked for where it is the rows between two positions, pinned once as with :meth:`_pin`."""
         self._refuse_unknown()
         if not any(name in self.options for name in _CHANGES):
             return None
-        from spark_jobs.history.reader import AskedChanges  # it reads with the readers of this module
-
         self._refuse(("txid", "timestamp", "position"), "is for one position; changes_from and changes_to name two")
         known: AskedChanges | None = self.__dict__.get("_asked_changes")
         if known is None:
@@ -281,158 +253,3 @@ class LitestreamSource(DataSource):
         if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10_000:
             raise OptionInvalid(f"partitions is {text!r}: write a whole number from 1 to 10000")
         return int(text)
-
-
-class LitestreamReader(DataSourceReader):
-    """Plans on the driver and reads in the workers; it is pickled in between."""
-
-    def __init__(
-        self, pin: Pin, table: ReplicaTable, schema: StructType, cache_dir: str | None, partitions: int | None = None
-    ) -> None:
-        self.pin = pin
-        self.table = table
-        self.columns = schema
-        self.cache_dir = cache_dir
-        self.requested = partitions
-        self.conditions: list[Condition] = []
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Keep the filters that SQLite answers exactly as Spark does; return the others."""
-        types = {field.name: field.dataType for field in self.table.fields}
-        for asked in filters:
-            condition = as_condition(asked, types)
-            if condition is None:
-                yield asked
-            else:
-                self.conditions.append(condition)
-
-    def partitions(self) -> Sequence[InputPartition]:
-        if self.table.rowid is None:
-            return [RowRange()]
-        bounds = self.bounds()
-        if bounds is None:
-            return [RowRange(0, -1)]
-        return row_ranges(*bounds, self.requested)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Arrow batches of exactly the promised schema, with the rows that pass the pushed filters."""
-        span = cast(RowRange, partition)
-        schema = to_arrow_schema(self.columns, timezone="UTC")
-        sentinel = sentinel_row([field.dataType for field in self.columns.fields])
-        own = {field.name for field in self.table.fields}
-        told = dict(zip(_POSITION_NAMES, (self.pin.txid, self.pin.timestamp, self.pin.epoch), strict=True))
-        names = self.columns.fieldNames()
-        wanted = ", ".join(quoted(name) if name in own else "?" for name in names)
-        where = [condition.sql for condition in self.conditions]
-        values: list[Any] = [told[name] for name in names if name not in own]
-        values += [value for condition in self.conditions for value in condition.values]
-        if span.low is not None and self.table.rowid is not None:
-            where.append(f"{self.table.rowid} BETWEEN ? AND ?")
-            values += [span.low, span.high]
-        query = f"{sentinel} UNION ALL SELECT {wanted} FROM {quoted(self.table.name)}"  # noqa: S608 - quoted
-        if where:
-            query += " WHERE " + " AND ".join(where)
-        with open_copy(replicas.ensure_local(self.pin, self.cache_dir)) as cursor:
-            cursor.execute(query, tuple(values))
-            yield from typed_batches(cursor, schema)
-
-    def bounds(self) -> tuple[int, int] | None:
-        """The lowest and the highest rowid that can pass the filters, or None if there are no rows."""
-        about_key = [condition for condition in self.conditions if condition.column == self.table.key]
-        where = "WHERE " + " AND ".join(condition.sql for condition in about_key) if about_key else ""
-        values = tuple(value for condition in about_key for value in condition.values)
-        name, rowid = quoted(self.table.name), self.table.rowid
-        with open_copy(replicas.ensure_local(self.pin, self.cache_dir)) as cursor:
-            ends = []
-            for order in ("ASC", "DESC"):  # two look-ups at the ends; min() and max() in one query scan
-                query = f"SELECT {rowid} FROM {name} {where} ORDER BY {rowid} {order} LIMIT 1"  # noqa: S608 - quoted
-                cursor.execute(query, values)
-                ends += [int(row[0]) for row in cursor.fetchall()]
-        return (ends[0], ends[1]) if ends else None
-
-
-def row_ranges(low: int, high: int, requested: int | None = None) -> list[RowRange]:
-    """The rows from *low* to *high* in as many parts as *requested*; by default four a core, fewer for few rows."""
-    span = high - low + 1
-    wished = requested or min(_cores() * PARTITIONS_PER_CORE, math.ceil(span / ROWS_PER_PARTITION))
-    step = math.ceil(span / min(wished, span))
-    return [RowRange(start, min(start + step - 1, high)) for start in range(low, high + 1, step)]
-
-
-def _check_schema(asked: StructType, fields: Sequence[StructField], table: str) -> None:
-    """Refuse a schema that is not the replica's."""
-    declared = {field.name: field.dataType for field in fields}
-    for field in asked.fields:
-        if declared.get(field.name) != field.dataType:
-            raise OptionInvalid(
-                f"column {field.name!r} {field.dataType.simpleString()} is not in table {table!r}: leave out "
-                ".schema(...), because the schema comes from the replica, and choose with the option 'columns'"
-            )
-
-
-def readable_fields(table: ReplicaTable) -> tuple[StructField, ...]:
-    """What ``columns`` may name: the table's own columns, and those of the position."""
-    own = {field.name for field in table.fields}
-    return (*table.fields, *(field for field in POSITION_FIELDS if field.name not in own))
-
-
-def choose_fields(table: ReplicaTable, columns: str | None) -> tuple[StructField, ...]:
-    """The fields that the comma-separated *columns* name, in that order; None means the table's own."""
-    return table.fields if columns is None else chosen_fields(table.name, readable_fields(table), columns)
-
-
-def chosen_fields(table: str, fields: Sequence[StructField], columns: str | None) -> tuple[StructField, ...]:
-    """Those of *fields* that the comma-separated *columns* name, in that order; None means all."""
-    if columns is None:
-        return tuple(fields)
-    known = {field.name: field for field in fields}
-    names = [name.strip() for name in columns.split(",") if name.strip()]
-    missing = [name for name in names if name not in known]
-    if missing or not names or len(set(names)) < len(names):
-        what = f"no columns {', '.join(missing)}" if missing else "been asked for no columns, or for one twice"
-        raise OptionInvalid(f"table {table!r} has {what}; its columns: {', '.join(known)}")
-    return tuple(known[name] for name in names)
-
-
-def as_condition(asked: Filter, types: Mapping[str, DataType]) -> Condition | None:
-    """*asked* as SQL, or None where SQLite could answer differently from Spark."""
-    path: tuple[str, ...] = getattr(asked, "attribute", ())
-    if len(path) != 1 or path[0] not in types:
-        return None
-    column, kind = path[0], types[path[0]]
-    # Spark compares bytes and ignores the declared collation of the column.
-    sql = quoted(column) + (" COLLATE BINARY" if isinstance(kind, StringType) else "")
-    if isinstance(asked, IsNull):
-        return Condition(column, f"{sql} IS NULL")
-    if isinstance(asked, IsNotNull):
-        return Condition(column, f"{sql} IS NOT NULL")
-    if isinstance(asked, In):
-        values = tuple(_stored(value, kind) for value in asked.value)
-        if not 0 < len(values) <= MAX_IN or not all(_agrees(value, kind) for value in values):
-            return None
-        return Condition(column, f"{sql} IN ({', '.join('?' * len(values))})", values)
-    operator = _OPERATORS.get(type(asked))
-    if operator is None or not _agrees(value := _stored(cast(EqualTo, asked).value, kind), kind):
-        return None
-    return Condition(column, f"{sql} {operator} ?", (value,))
-
-
-def _stored(value: object, kind: DataType) -> object:
-    """A timestamp as the database has it; one between two milliseconds stays what it is, and so with Spark."""
-    if not isinstance(kind, TimestampType) or not isinstance(value, datetime) or value.microsecond % 1000:
-        return value
-    at = value if value.tzinfo else value.replace(tzinfo=UTC)
-    return (at - _BEGIN) // timedelta(milliseconds=1)
-
-
-def _agrees(value: object, kind: DataType) -> bool:
-    """Whether *value* is a literal of the column's own type, so that no conversion changes the comparison."""
-    if isinstance(kind, LongType | TimestampType):
-        return type(value) is int and -(2**63) <= value < 2**63
-    if isinstance(kind, DoubleType):
-        return type(value) is float and not math.isnan(value)  # Spark's NaN equals itself; SQLite binds it as NULL
-    return type(value) is (str if isinstance(kind, StringType) else bytes)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))

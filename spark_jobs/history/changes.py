@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from spark_jobs.copies import open_both
-from spark_jobs.datasource import POSITION_FIELDS
+from spark_jobs.fields import POSITION_FIELDS
 from spark_jobs.history.comparison import CHANGE_TYPE, CHANGED, TableCounts, count, read_changes
 from spark_jobs.history.matches import MatchedTable, match_tables
 from spark_jobs.history.spans import Span

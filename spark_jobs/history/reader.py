@@ -1,9 +1,5 @@
 """Spark reads the rows that changed between two positions: the options ``changes_from`` and ``changes_to``.
 
-::
-
-    changes(spark, URL, "messages", "2026-03-01", "2026-03-02").groupBy("_change_type").count().show()
-
 The rows are those of Spark's change data: ``_change_type`` is ``insert``, ``delete``, ``update_preimage`` or
 ``update_postimage``. They are net changes: a row that came and went in between is not among them.
 """
@@ -15,57 +11,19 @@ from pathlib import Path
 from typing import Self
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructField, StructType
 
 from spark_jobs import replicas
 from spark_jobs.copies import OptionInvalid
-from spark_jobs.datasource import LitestreamSource, RowRange, chosen_fields, register, row_ranges
 from spark_jobs.history.changes import change_fields
 from spark_jobs.history.comparison import bounds, read_changes
 from spark_jobs.history.matches import MatchedTable, match_tables
 from spark_jobs.history.spans import Span
 from spark_jobs.replicas import Pin
+from spark_jobs.table_reader import RowRange, row_ranges
 
 _log = logging.getLogger("postroom.replicas")
-
-
-def changes(
-    spark: SparkSession,
-    replica: str,
-    table: str,
-    begin: str,
-    end: str | None = None,
-    *,
-    columns: Sequence[str] = (),
-    epoch: str | None = None,
-    cache_dir: str | None = None,
-) -> DataFrame:
-    """The rows of *table* that changed between two positions of *replica*.
-
-    Args:
-        begin, end: an instant, a txid, or ``txid@epoch``; *end* is the newest position where it is None.
-        columns: only these; they may also be ``_change_type``, ``_changed`` (the names of the changed columns),
-            ``_txid``, ``_committed_at`` and ``_epoch`` (of the later position).
-
-    Raises:
-        OptionInvalid: no such table or column, or its rows can't be matched.
-        as :meth:`spark_jobs.history.spans.Span.of`.
-    """
-    asked = AskedChanges.of(replica, table, begin, end, epoch=epoch, cache_dir=cache_dir)
-    chosen_fields(table, asked.fields, ",".join(columns) or None)  # here no Java wraps the error
-    register(spark)
-    options = {
-        "replica": replica,
-        "table": table,
-        "changes_from": asked.span.old.pin.position,
-        "changes_to": asked.span.new.pin.position,
-        "columns": ",".join(columns) or None,
-        "cache_dir": None if cache_dir is None else str(Path(cache_dir).expanduser().absolute()),
-    }
-    given = {name: value for name, value in options.items() if value is not None}
-    return spark.read.format(LitestreamSource.name()).options(**given).load()
 
 
 @dataclass(frozen=True, slots=True)

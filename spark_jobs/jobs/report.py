@@ -12,6 +12,9 @@ from pyspark.sql import SparkSession
 
 from shared.core.time import clock
 from spark_jobs.command_line import OutInvalid, parser_of, run_command
+from spark_jobs.daily import DailyJob
+from spark_jobs.jobs import agent_pairs, backlog, costs, deliveries, failures, message_volume, people, schedules
+from spark_jobs.jobs.turn_times import DAY_JOB as TURN_TIMES
 from spark_jobs.mart.places import present
 from spark_jobs.report.facts import Facts
 from spark_jobs.report.judgement import judge, verdict
@@ -20,6 +23,26 @@ from spark_jobs.report.page import page
 from spark_jobs.session import SMALL_ROWS, session
 
 JOB = "report"
+VOLUME = DailyJob(
+    "message_volume",
+    "Daily message volume by channel.",
+    message_volume.SCHEMA,
+    2,
+    {"messages": message_volume.COLUMNS},
+    message_volume.message_volume,
+)
+DAILY_JOBS = (
+    VOLUME,
+    TURN_TIMES,
+    backlog.JOB,
+    failures.JOB,
+    deliveries.JOB,
+    schedules.JOB,
+    people.JOB,
+    agent_pairs.JOB,
+    costs.JOB,
+)
+"""Those whose rows the page shows."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def do() -> str:
         out = _checked(Path(options.out))
         data = Path(options.data) if options.data else out.with_name(f"{out.name}.data")
-        facts = facts_of(options.mart, data, lambda: _session(options.mart), now_ms=clock.now_ms())
+        facts = facts_of(options.mart, data, DAILY_JOBS, lambda: _session(options.mart), now_ms=clock.now_ms())
         _write(out, page(facts, options.mart))
         return _said(facts, out)
 

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 import pyarrow as pa
 from pyarrow import compute as pc
 
-from spark_jobs.datasource import Condition
 from spark_jobs.mart.days import DayWriter, by_day, read_day
 from spark_jobs.mart.ends import ENDINGS, Ends, as_ended, days_of_ends, unseen_ends
 from spark_jobs.mart.histories import history_of, parts_at
@@ -32,6 +31,7 @@ from spark_jobs.mart.source import (
 )
 from spark_jobs.mart.tables import ALL, MartTable
 from spark_jobs.mart.types import TYPES
+from spark_jobs.pushed_filters import Condition
 
 _MOST_FILES = 16  # of one day: beyond this many, they are merged
 _LATE_MS = 3_600_000  # clocks of two processes differ by less

@@ -13,8 +13,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_jobs.copies import BATCH_ROWS, OptionInvalid, ReplicaTable, describe, open_copy, quoted
-from spark_jobs.datasource import Condition, LitestreamReader, RowRange
+from spark_jobs.pushed_filters import Condition
 from spark_jobs.replicas import Pin, ensure_local
+from spark_jobs.table_reader import LitestreamReader, RowRange
 
 _THREADS = 2
 

@@ -1,7 +1,7 @@
 """Brings the outputs of all jobs to a mart, and reads their rows back by pyarrow."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,6 @@ from pyspark.sql import SparkSession
 from spark_jobs import daily
 from spark_jobs.command_line import OutInvalid, locked_folder, read_manifest
 from spark_jobs.daily import DailyJob
-from spark_jobs.jobs import agent_pairs, backlog, costs, deliveries, failures, message_volume, people, schedules
-from spark_jobs.jobs.turn_times import DAY_JOB as TURN_TIMES
 from spark_jobs.mart.frames import Mart
 from spark_jobs.mart.manifest import MartManifest
 from spark_jobs.mart.places import present
@@ -23,29 +21,11 @@ from spark_jobs.report.facts import Facts, Row
 DAYS_READ = 60
 """The plots show half of it; averages look further back."""
 
-VOLUME = DailyJob(
-    "message_volume",
-    "Daily message volume by channel.",
-    message_volume.SCHEMA,
-    2,
-    {"messages": message_volume.COLUMNS},
-    message_volume.message_volume,
-)
-JOBS = (
-    VOLUME,
-    TURN_TIMES,
-    backlog.JOB,
-    failures.JOB,
-    deliveries.JOB,
-    schedules.JOB,
-    people.JOB,
-    agent_pairs.JOB,
-    costs.JOB,
-)
 
-
-def facts_of(place: str, folder: Path, new_session: Callable[[], SparkSession], *, now_ms: int) -> Facts:
-    """Run each job over the mart at *place* into a folder of its own below *folder*; then read what they wrote.
+def facts_of(
+    place: str, folder: Path, jobs: Sequence[DailyJob], new_session: Callable[[], SparkSession], *, now_ms: int
+) -> Facts:
+    """Run each of *jobs* over the mart at *place* into a folder of its own below *folder*; then read what they wrote.
 
     What they wrote for another mart is deleted. Where all outputs are of the mart's present generation, no Spark
     session is made.
@@ -56,16 +36,16 @@ def facts_of(place: str, folder: Path, new_session: Callable[[], SparkSession], 
         OutInvalid: a folder holds something else.
     """
     manifest, _, base = present(place)
-    absent = {job.name: what for job in JOBS if (what := what_lacks(job, manifest))}
-    jobs = [job for job in JOBS if job.name not in absent]
-    if not all(_is_current(folder / job.name, job, place, manifest) for job in jobs):
+    absent = {job.name: what for job in jobs if (what := what_lacks(job, manifest))}
+    present_jobs = [job for job in jobs if job.name not in absent]
+    if not all(_is_current(folder / job.name, job, place, manifest) for job in present_jobs):
         mart = Mart(new_session(), place, manifest, base)
-        for job in jobs:
+        for job in present_jobs:
             drop_another(folder / job.name, job, place, manifest)
             daily.run(job, mart, folder / job.name, now_ms=now_ms)
     at = datetime.fromisoformat(manifest.timestamp)
     first = at.astimezone(UTC).date() - timedelta(days=DAYS_READ - 1)
-    rows = {job.name: rows_of(folder / job.name, first, job) for job in jobs}
+    rows = {job.name: rows_of(folder / job.name, first, job) for job in present_jobs}
     restored = tuple(each["read_again_from_ms"] for each in manifest.new_histories)
     return Facts(int(at.timestamp() * 1000), now_ms, rows, absent, restored)
 

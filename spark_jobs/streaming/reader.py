@@ -20,12 +20,12 @@ from pyspark.sql.types import StructType
 
 from spark_jobs import replicas
 from spark_jobs.copies import describe
-from spark_jobs.datasource import LitestreamReader, RowRange
 from spark_jobs.replicas import Pin, PositionMissing, ReplicaMissing
 from spark_jobs.streaming.errors import EpochChanged, HoleInStream, StreamBroken
 from spark_jobs.streaming.histories import Copy, last_common_row
 from spark_jobs.streaming.offsets import Offset
 from spark_jobs.streaming.options import StreamOptions, check_table
+from spark_jobs.table_reader import LitestreamReader, RowRange
 
 COPY_IDLE_SECONDS = 120.0  # another reader of the same position begins well within it
 

@@ -21,7 +21,9 @@ from pyspark.sql.types import StructType
 
 from spark_jobs import replicas
 from spark_jobs.copies import CopyUnreadable, OptionInvalid, describe
-from spark_jobs.datasource import PUSHDOWN, LitestreamReader, choose_fields, open_replica
+from spark_jobs.datasource import PUSHDOWN, open_replica
+from spark_jobs.fields import choose_fields
+from spark_jobs.table_reader import LitestreamReader
 from tests.liveness import opened
 
 pytestmark = pytest.mark.spark

@@ -16,7 +16,8 @@ from shared.db.replica.lease_record import ReplicaPrefix
 from shared.db.replica.object_store import open_store
 from spark_jobs import replicas
 from spark_jobs.copies import describe
-from spark_jobs.datasource import LitestreamReader, open_replica
+from spark_jobs.datasource import open_replica
+from spark_jobs.table_reader import LitestreamReader
 from tests.e2e.conftest import System, until
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_jobs import replicas
-from spark_jobs.datasource import Condition
 from spark_jobs.mart.manifest import MartManifest, Privacy
 from spark_jobs.mart.places import opened
 from spark_jobs.mart.privacy import key_of
 from spark_jobs.mart.publish import publish
 from spark_jobs.mart.source import PinnedTables
+from spark_jobs.pushed_filters import Condition
 from spark_jobs.replicas import Pin
 from tests.benchmarks.harness.measure import (
     Line,

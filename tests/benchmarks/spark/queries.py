@@ -16,13 +16,15 @@ from shared.core.time import clock
 from shared.db.engine.connection import scalar
 from spark_jobs import replicas
 from spark_jobs.copies import describe
-from spark_jobs.datasource import LitestreamReader, choose_fields, open_replica
+from spark_jobs.datasource import open_replica
+from spark_jobs.fields import choose_fields
 from spark_jobs.mart.frames import open_mart
 from spark_jobs.mart.manifest import Privacy
 from spark_jobs.mart.places import opened
 from spark_jobs.mart.privacy import key_of
 from spark_jobs.mart.publish import publish
 from spark_jobs.mart.source import PinnedTables
+from spark_jobs.table_reader import LitestreamReader
 from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, interleave, must_be, ratios
 from tests.benchmarks.spark.engines import DUCK, NO_JDBC, PANDAS, duck, jdbc, jdbc_jar, spark_session
 from tests.benchmarks.spark.history import BEGIN, DAY_MS, DAYS, History, history

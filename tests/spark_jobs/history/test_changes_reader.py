@@ -4,8 +4,7 @@ import pytest
 
 from spark_jobs import replicas
 from spark_jobs.copies import OptionInvalid
-from spark_jobs.datasource import LitestreamSource
-from spark_jobs.history.reader import changes
+from spark_jobs.datasource import LitestreamSource, changes
 
 NOON = 1_760_011_200_000
 

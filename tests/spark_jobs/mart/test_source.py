@@ -6,12 +6,12 @@ from pyspark.sql.types import StructType
 
 from spark_jobs import replicas
 from spark_jobs.copies import BATCH_ROWS, describe
-from spark_jobs.datasource import LitestreamReader
 from spark_jobs.mart.manifest import Privacy
 from spark_jobs.mart.places import opened
 from spark_jobs.mart.privacy import key_of
 from spark_jobs.mart.publish import publish
 from spark_jobs.mart.source import PinnedTables, after, later_than, ranges_of, read_ahead
+from spark_jobs.table_reader import LitestreamReader
 
 NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
 

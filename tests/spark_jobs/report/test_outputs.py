@@ -9,14 +9,15 @@ from pyarrow import parquet as pq
 
 from spark_jobs.__main__ import main
 from spark_jobs.jobs import backlog, costs, deliveries, failures
+from spark_jobs.jobs.report import DAILY_JOBS
 from spark_jobs.mart.manifest import MartManifest, Privacy, TableFiles
-from spark_jobs.report.outputs import JOBS, drop_another, facts_of, rows_of, what_lacks
+from spark_jobs.report.outputs import drop_another, facts_of, rows_of, what_lacks
 
 
 def columns_of(*left_out):
     """The tables that all jobs together read, as an empty mart has them; without some columns."""
     found = {}
-    for job in JOBS:
+    for job in DAILY_JOBS:
         for name, columns in job.inputs.items():
             found.setdefault(name, {}).update(dict.fromkeys(columns, "int64"))
     return {
@@ -86,7 +87,7 @@ def test_no_output_is_no_row(tmp_path):
 
 def test_an_output_that_lacks_a_column_names_the_job_to_run_again(tmp_path, mart, capsys):
     place = mart(manifest())
-    for job in JOBS:
+    for job in DAILY_JOBS:
         write_output(tmp_path / "page.html.data" / job.name, job, "2025-10-09", [{}], place)
     late = tmp_path / "page.html.data" / "deliveries"
     write_output(late, deliveries.JOB, "2025-10-08", [{}], place, without=("still_dead",))
@@ -99,25 +100,25 @@ def test_an_output_that_lacks_a_column_names_the_job_to_run_again(tmp_path, mart
 
 def test_current_outputs_are_read_without_a_session(tmp_path, mart):
     place = mart(manifest(new_histories=({"read_again_from_ms": 5, "generation": 2},)))
-    for job in JOBS:
+    for job in DAILY_JOBS:
         write_output(tmp_path / "data" / job.name, job, "2025-10-09", [{"agent": "a"}], place)
-    facts = facts_of(place, tmp_path / "data", no_session, now_ms=7)
+    facts = facts_of(place, tmp_path / "data", DAILY_JOBS, no_session, now_ms=7)
     assert (facts.at_ms, facts.now_ms, facts.restored_ms, facts.absent) == (1_760_011_200_000, 7, (5,), {})
-    assert set(facts.rows) == {job.name for job in JOBS}
+    assert set(facts.rows) == {job.name for job in DAILY_JOBS}
     assert facts.today == date(2025, 10, 9)
 
 
 @pytest.mark.parametrize("change", [{"generation": 2}, {"txid": "0006"}, {"place": "/other"}, {"version": 0}])
 def test_outputs_of_another_generation_or_mart_are_brought_to_this_one(tmp_path, mart, change):
     place = mart(manifest())
-    for job in JOBS:
+    for job in DAILY_JOBS:
         write_output(tmp_path / "data" / job.name, job, "2025-10-09", [{"agent": "a"}], place)
-    last = tmp_path / "data" / JOBS[-1].name
+    last = tmp_path / "data" / DAILY_JOBS[-1].name
     (last / "parquet" / "day=2025-10-09" / "part.parquet").unlink()
     (last / "parquet" / "day=2025-10-09").rmdir()
-    write_output(last, JOBS[-1], "2025-10-09", [{"agent": "a"}], **({"place": place} | change))
+    write_output(last, DAILY_JOBS[-1], "2025-10-09", [{"agent": "a"}], **({"place": place} | change))
     with pytest.raises(AssertionError, match="a Spark session was asked for"):
-        facts_of(place, tmp_path / "data", no_session, now_ms=7)
+        facts_of(place, tmp_path / "data", DAILY_JOBS, no_session, now_ms=7)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.__main__ import main
-from spark_jobs.report.outputs import JOBS, rows_of
+from spark_jobs.jobs.report import DAILY_JOBS
+from spark_jobs.report.outputs import rows_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
@@ -59,7 +60,7 @@ def fill(primary):
 def test_the_page_is_made_of_what_the_jobs_wrote(spark, primary, make, options, capsys):
     fill(primary)
     html, data = make(*options)
-    found = {job.name: rows_of(data / job.name, date(2025, 10, 1), job) for job in JOBS}
+    found = {job.name: rows_of(data / job.name, date(2025, 10, 1), job) for job in DAILY_JOBS}
     volume = sorted(found["message_volume"], key=lambda row: (row["day"], row["channel"]))
     assert [(str(row["day"]), row["channel"], row["received"], row["dead"]) for row in volume] == [
         ("2025-10-08", "telegram", 2, 0),
