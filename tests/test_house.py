@@ -1,12 +1,35 @@
-"""The order of the house: one name for one class, folders of a readable size, and tests where their code is."""
+"""The order of the house: one name for one class, rooms with one order, and tests where their code is.
+
+Files and folders have a readable size.
+"""
 
 import ast
+import tomllib
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
+from tests.import_graph import circles, graph_of, siblings
+
 ROOT = Path(__file__).parents[1]
 ROOMS = ("shared", "functions", "infra", "emulator", "spark_jobs")
-MOST_FILES = 24
+MOST_ROOMS, MOST_ARROWS = 10, 40  # of `shared`
+MOST_FILES = 20  # of a folder, with `__init__.py`
+MOST_LINES = 400  # of a file of the product
+# Files that are longer, each with the reason.
+LONGER = {
+    "emulator/cli/chat.py": "not split yet",
+    "emulator/platforms/discord/interactions.py": "not split yet",
+    "emulator/storage/s3_server.py": "not split yet",
+    "functions/sweep.py": "not split yet",
+    "infra/litestream/supervisor.py": "not split yet",
+    "shared/channels/discord/channel.py": "not split yet",
+    "shared/channels/markdown.py": "not split yet",
+    "shared/db/replica/object_store.py": "not split yet",
+    "shared/queue/deliveries.py": "not split yet",
+    "shared/queue/turns.py": "not split yet",
+}
 # Tests that mirror no folder: whole systems, recorded webhooks, and the functions that the runner's tests serve.
 OWN_FOLDERS = {
     "agents", "benchmarks", "benchmarks/agents", "benchmarks/harness", "benchmarks/spark", "clients",
@@ -34,11 +57,56 @@ def test_public_class_names_are_unique():
     assert {name: paths for name, paths in public_classes().items() if len(paths) > 1} == {}
 
 
+@pytest.fixture(scope="module")
+def graph() -> dict[str, set[str]]:
+    return graph_of(ROOT, ROOMS)
+
+
+def test_no_circle_of_imports(graph: dict[str, set[str]]):
+    """Neither between modules nor, in any folder, between its files and folders; no import in a function hides one."""
+    folders = {module.rpartition(".")[0] for module in graph} - {""}
+    found = {folder: circles(siblings(graph, folder)) for folder in sorted(folders)}
+    assert ({folder: each for folder, each in found.items() if each}, circles(graph)) == ({}, [])
+
+
+def test_shared_has_few_rooms_and_no_arrow_up(graph: dict[str, set[str]]):
+    """An arrow leads from a room to another that it imports; the order is that of the contract."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = (each["layers"] for each in contracts if each.get("containers") == ["shared"])
+    floor = {room.strip(): number for number, rooms in enumerate(layers) for room in rooms.split("|")}
+    rooms = siblings(graph, "shared")
+    arrows = {(one, other) for one, others in rooms.items() for other in others}
+    assert set(rooms) == set(floor)
+    assert len(rooms) <= MOST_ROOMS
+    assert len(arrows) <= MOST_ARROWS, sorted(arrows)
+    assert {(one, other) for one, other in arrows if floor[one] >= floor[other]} == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["from a.low import up\n", "def f():\n    import a.low.up\n", "if TYPE_CHECKING:\n    from a.low.up import X\n"],
+)
+def test_a_circle_is_found_wherever_its_import_stands(tmp_path: Path, text: str):
+    for name, content in {"a/low/base.py": text, "a/low/up.py": "from a.high import top\n", "a/high/__init__.py": "",
+                          "a/high/top.py": "from a.low.base import Y\n"}.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    graph = graph_of(tmp_path, ["a"])
+    assert circles(graph) == [["a.high.top", "a.low.base", "a.low.up"]]
+    assert circles(siblings(graph, "a")) == [["high", "low"]]
+
+
 def test_a_folder_has_few_enough_files_to_be_read_at_a_glance():
-    sizes = defaultdict(int)
+    sizes: dict[str, int] = defaultdict(int)
     for path in modules(*ROOMS, "tests"):
-        sizes[str(path.parent.relative_to(ROOT))] += path.name != "__init__.py"
+        sizes[str(path.parent.relative_to(ROOT))] += 1
     assert {folder: size for folder, size in sizes.items() if size > MOST_FILES} == {}
+
+
+def test_a_file_is_short_enough_to_hold_one_idea():
+    lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in modules(*ROOMS)}
+    too_long = {path: count for path, count in lines.items() if count > MOST_LINES}
+    assert set(too_long) == set(LONGER), too_long
 
 
 def test_tests_mirror_the_folders_of_the_code():
