@@ -28,8 +28,10 @@ from shared.db.engine.connection import savepoint
 from shared.db.platforms import channel_outages, channel_pauses
 from shared.db.queue import responses
 from shared.db.replica.sync import Replication
-from shared.queue import deliveries, pacing
-from shared.queue.deliveries import DeliveryPolicy, Sending
+from shared.queue import deliveries
+from shared.queue.deliveries import Sending
+from shared.queue.delivery_verdicts import DeliveryPolicy
+from shared.queue.platforms import pacing
 from shared.roster.served_accounts import ServedAccounts
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app, tick_route

@@ -29,7 +29,8 @@ from shared.db.queue.events import EventData
 from shared.db.queue.message_row import UnreadableMessage
 from shared.db.queue.ready_sessions import ReadySession
 from shared.db.roster import agent_pauses, agents, teams
-from shared.queue import pacing, turns
+from shared.queue import turns
+from shared.queue.platforms import pacing
 from shared.queue.turns import RetryPolicy
 from shared.roster.served_accounts import ServedAccounts
 from shared.runtime import framework

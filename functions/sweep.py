@@ -31,9 +31,10 @@ from shared.core import logs
 from shared.core.settings import Settings
 from shared.core.time import clock
 from shared.db.access import albums, approvals, dropped, pairings, questions, rates, tool_calls
-from shared.db.engine import checkpoints, meta, statistics
-from shared.db.engine.connection import HeldTime, open_connection, writers_held
+from shared.db.engine import meta, statistics
+from shared.db.engine.connection import open_connection
 from shared.db.engine.read_ahead import ReadAhead
+from shared.db.engine.write_ahead_log import WriteAheadLog
 from shared.db.platforms import call_holds, drafts, unknown_sends
 from shared.db.queue import (
     chains,
@@ -50,7 +51,7 @@ from shared.db.queue.schedules import schedule_runs
 from shared.db.roster import accounts
 from shared.db.spending import usage
 from shared.queue import deliveries, endings, turns
-from shared.queue.deliveries import DeliveryPolicy
+from shared.queue.delivery_verdicts import DeliveryPolicy
 from shared.queue.turns import RetryPolicy
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app, tick_route
@@ -308,42 +309,6 @@ class Sweep(FunctionService):
             self.reader.close()
         await self.looks.close()
         await super().close()
-
-
-class WriteAheadLog:
-    """Moves what pruning wrote from the log into the database, beside the writers, where no Litestream runs.
-
-    Otherwise the commit that makes the log too long would move 40 MB, and every writer would wait for it. Where a long
-    reader keeps the log from being moved, the sweep waits, before every writer has to.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._conn: apsw.Connection | None = None
-        self.begins_again = False  # the next commit waits for the disk
-        self.held = HeldTime()
-
-    def relieve(self) -> bool:
-        """Move the log into the database. Whether more work should wait until others have read it."""
-        self.held.reset()
-        try:
-            if self._conn is None:
-                self._conn = open_connection(self._path)
-            checkpoints.checkpoint_if_long(self._conn)
-            if checkpoints.is_nearly_moved(self._conn):
-                with writers_held(self._conn, held=self.held):
-                    checkpoints.finish(self._conn)
-            self.begins_again = checkpoints.begins_again(self._conn)
-            return checkpoints.is_strained(self._conn)
-        except apsw.BusyError:  # a commit was being published at that moment; the next look finds the log's length
-            return False
-        except (apsw.Error, OSError):
-            log.exception("sweep.checkpoint_failed")
-            return False
-
-    def close(self) -> None:
-        if self._conn is not None:
-            self._conn.close()
 
 
 def _delete_files(store: Path, *, older_than_ms: int) -> int:

@@ -19,15 +19,9 @@ MOST_FILES = 20  # of a folder, with `__init__.py`
 MOST_LINES = 400  # of a file of the product
 # Files that are longer, each with the reason.
 LONGER = {
-    "emulator/cli/chat.py": "not split yet",
-    "emulator/platforms/discord/interactions.py": "not split yet",
     "emulator/storage/s3_server.py": "not split yet",
-    "functions/sweep.py": "not split yet",
     "infra/litestream/supervisor.py": "not split yet",
-    "shared/channels/discord/channel.py": "not split yet",
-    "shared/channels/markdown.py": "not split yet",
     "shared/db/replica/object_store.py": "not split yet",
-    "shared/queue/deliveries.py": "not split yet",
     "shared/queue/turns.py": "not split yet",
 }
 # Tests that mirror no folder: whole systems, recorded webhooks, and the functions that the runner's tests serve.

@@ -13,7 +13,7 @@ from shared.core.settings import Settings
 from shared.db.engine.connection import open_connection
 from shared.db.engine.group_commit import Writer
 from shared.db.platforms import channel_outages, channel_pauses, channel_watches
-from shared.queue import deliveries, pacing
+from shared.queue.platforms import pacing, pauses
 from shared.roster.served_accounts import ServedAccounts
 from shared.runtime.http1_client import HttpClient
 from shared.runtime.http_client import Client
@@ -96,6 +96,6 @@ class RegistrationLooks:
 
 
 def _pause(conn: apsw.Connection, channel: str, error: TokenRefused, now_ms: int) -> None:
-    if deliveries.pause(conn, channel, error, now_ms=now_ms):
+    if pauses.pause(conn, channel, error, now_ms=now_ms):
         log.error("watch.channel_paused", channel=channel, reason=str(error))
         channel_watch.tell_paused(conn, channel, str(error), now_ms=now_ms)

@@ -20,8 +20,9 @@ from shared.db.platforms import channel_outages, channel_pauses
 from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.platforms.channel_pauses import ChannelPause
 from shared.db.roster.accounts import Account
-from shared.queue import deliveries, outages, pacing
-from shared.queue.deliveries import DeliveryPolicy
+from shared.queue import deliveries
+from shared.queue.delivery_verdicts import DeliveryPolicy
+from shared.queue.platforms import outages, pacing, pauses
 from shared.runtime.http_client import Client
 from shared.runtime.worker_service import WorkerService
 
@@ -122,7 +123,7 @@ class PlatformQuestions:
         if problem is None:
             channel_pauses.resume(conn, pause.channel, now_ms=now_ms)
         else:
-            deliveries.check_again(conn, pause, problem, now_ms=now_ms)
+            pauses.check_again(conn, pause, problem, now_ms=now_ms)
 
     async def _probe(self, channel: Channel, outage: ChannelOutage) -> None:
         """Ask the platform without any effect, then by one response; where both go through, the others follow."""
@@ -144,7 +145,7 @@ class PlatformQuestions:
         """Write what the probe found; whether the outage is over. A failed try has extended it already."""
         now_ms = clock.now_ms()
         if isinstance(error, TokenRefused):
-            if deliveries.pause(conn, outage.channel, error, now_ms=now_ms):
+            if pauses.pause(conn, outage.channel, error, now_ms=now_ms):
                 channel_watch.tell_paused(conn, outage.channel, str(error), now_ms=now_ms)
         elif error is not None:
             down = PlatformDown(str(error), outage.code)

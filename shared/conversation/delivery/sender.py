@@ -33,7 +33,9 @@ from shared.db.queue import responses
 from shared.db.queue.responses import Response
 from shared.db.roster import accounts as roster
 from shared.queue import deliveries
-from shared.queue.deliveries import DeliveryPolicy, Sending
+from shared.queue.deliveries import Sending
+from shared.queue.delivery_verdicts import DeliveryPolicy
+from shared.queue.platforms import pauses
 from shared.runtime.http_client import Client
 from shared.runtime.worker_service import WorkerService
 
@@ -254,7 +256,7 @@ class Sender:
     def _hold_response(self, conn: apsw.Connection, response: Response, error: TokenRefused) -> bool:
         roster.refresh(conn, response.channel, now_ms=clock.now_ms())
         now_ms = clock.now_ms()
-        is_new = deliveries.hold(conn, response, error, now_ms=now_ms)
+        is_new = pauses.hold(conn, response, error, now_ms=now_ms)
         if is_new:
             channel_watch.tell_paused(conn, response.channel, str(error), now_ms=now_ms)
         return is_new

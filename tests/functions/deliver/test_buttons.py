@@ -11,7 +11,7 @@ from shared.channels import registry
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats
 from shared.queue import deliveries
-from shared.queue.deliveries import DeliveryPolicy
+from shared.queue.delivery_verdicts import DeliveryPolicy
 from tests.functions.deliver.test_deliver import (
     LONG,
     Alive,

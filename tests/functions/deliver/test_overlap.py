@@ -9,7 +9,7 @@ from shared.core.settings import Settings
 from shared.core.time import clock
 from shared.db.engine.connection import rows, transaction
 from shared.queue import deliveries
-from shared.queue.deliveries import DeliveryPolicy
+from shared.queue.delivery_verdicts import DeliveryPolicy
 from tests.fake_client import FakeClient
 from tests.functions.deliver.test_deliver import Platform, hang, sent
 from tests.support import answer, column

@@ -10,6 +10,7 @@ from functions import sweep
 from functions.sweep import Chore, Sweep, Swept
 from shared.core.settings import Settings
 from shared.db.engine.connection import open_connection, rows, transaction
+from shared.db.engine.write_ahead_log import WriteAheadLog
 from tests.support import NOW, column, put
 
 DAY = 86_400_000
@@ -102,7 +103,7 @@ def test_a_long_log_begins_again_although_writers_leave_no_gap(db, conn):
     with transaction(conn):
         rows(conn, text, {"half": 2048})
     reader.close()
-    log = sweep.WriteAheadLog(db)
+    log = WriteAheadLog(db)
     assert not log.relieve()
     assert log.begins_again
     assert log.held.seconds > 0.0, "it counts among what the sweep held the lock for"

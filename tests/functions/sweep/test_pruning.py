@@ -14,6 +14,7 @@ from shared.core.settings import Settings
 from shared.db.access import approvals, dropped, questions, rates
 from shared.db.engine import meta
 from shared.db.engine.connection import rows, transaction
+from shared.db.engine.write_ahead_log import WriteAheadLog
 from shared.db.queue import conversations, events, responses
 from shared.db.queue.schedules import schedule_runs
 from shared.db.spending import usage
@@ -274,7 +275,7 @@ def test_the_log_of_pruning_is_checkpointed_beside_the_writers(conn):
 
 def test_a_look_at_the_log_while_a_commit_is_published_is_no_error(conn, db, capfd):
     """A writer that publishes its commit writes the header of the index twice, and holds the write lock."""
-    log = sweep.WriteAheadLog(db)
+    log = WriteAheadLog(db)
     assert not log.relieve()
     with transaction(conn), db.with_name(f"{db.name}-shm").open("r+b") as index:
         index.seek(SECOND_HEADER)

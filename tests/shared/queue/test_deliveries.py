@@ -20,8 +20,9 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.platforms import channel_outages, channel_pauses
 from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.queue import responses
-from shared.queue import deliveries
-from shared.queue.deliveries import DeliveryPolicy
+from shared.queue import deliveries, delivery_verdicts
+from shared.queue.delivery_verdicts import DeliveryPolicy
+from shared.queue.platforms import pauses
 from tests.support import LEASE, NOW, answer, column, dump, row
 
 DAY = 24 * 60 * 60 * 1000
@@ -119,7 +120,7 @@ def test_a_repetition_that_the_platform_recognises_comes_while_it_remembers_the_
     rows(conn, "UPDATE responses SET retry_count = 3")
     for error, wait_ms in ((RetryableError("502"), 60_000), (OutcomeUnknown("502"), 150_000)):
         response = replace(take(conn, id_), retry_count=3)
-        assert deliveries.judge(response, error, POLICY, now_ms=NOW).deliver_after == NOW + wait_ms
+        assert delivery_verdicts.judge(response, error, POLICY, now_ms=NOW).deliver_after == NOW + wait_ms
         with transaction(conn):
             responses.release(conn, response)
 
@@ -148,7 +149,7 @@ def test_a_refused_token_pauses_the_channel_and_the_response_keeps_its_place_and
     for expected in (True, False):
         response = take(conn, first)
         with transaction(conn):
-            assert deliveries.hold(conn, response, TokenRefused("401"), now_ms=NOW) is expected
+            assert pauses.hold(conn, response, TokenRefused("401"), now_ms=NOW) is expected
     found = row(conn, "responses", first)
     assert (found["status"], found["retry_count"], found["part_started"], found["failure"]) == (
         "pending",
@@ -168,7 +169,7 @@ def test_the_longer_a_pause_the_rarer_its_checks(conn, elapsed_ms, wait_ms):
     with transaction(conn):
         channel_pauses.pause(conn, "telegram", "401", check_at=NOW, now_ms=NOW)
         pause = channel_pauses.every(conn)["telegram"]
-        deliveries.check_again(conn, pause, "still 401", now_ms=NOW + elapsed_ms)
+        pauses.check_again(conn, pause, "still 401", now_ms=NOW + elapsed_ms)
     later = channel_pauses.every(conn)["telegram"]
     assert (later.reason, later.check_at) == ("still 401", NOW + elapsed_ms + wait_ms)
 
@@ -262,7 +263,7 @@ def test_a_reason_shows_no_secret_whatever_adapter_gave_it(conn):
     assert "secret-of-an-adapter" not in str(dump(conn))
     response = take(conn)
     with transaction(conn):
-        deliveries.hold(conn, response, TokenRefused("at secret-of-an-adapter"), now_ms=NOW)
+        pauses.hold(conn, response, TokenRefused("at secret-of-an-adapter"), now_ms=NOW)
     assert channel_pauses.every(conn)["telegram"].reason == "at ***"
 
 

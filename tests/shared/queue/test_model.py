@@ -24,7 +24,7 @@ from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import claims, messages, ready_sessions, responses, sessions
 from shared.db.queue.messages import NewMessage
 from shared.queue import deliveries, turns
-from shared.queue.deliveries import DeliveryPolicy
+from shared.queue.delivery_verdicts import DeliveryPolicy
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from tests.shared.queue import model
 from tests.shared.queue.model import CRON, GRID, Model

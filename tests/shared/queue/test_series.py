@@ -15,7 +15,7 @@ from shared.db.queue.schedules.message_series import MESSAGES
 from shared.db.queue.schedules.response_series import RESPONSES
 from shared.db.queue.schedules.series import ALREADY_LIVE, Next
 from shared.queue import deliveries, series, turns
-from shared.queue.deliveries import DeliveryPolicy
+from shared.queue.delivery_verdicts import DeliveryPolicy
 from shared.queue.series import Change, When
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from tests.support import LEASE, NOW, answer, column, dump, make_session, plan, put, row, take

@@ -11,7 +11,7 @@ from shared.db.access import approvals, held_events
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import messages, responses
 from shared.queue import deliveries, turns
-from shared.queue.deliveries import DeliveryPolicy
+from shared.queue.delivery_verdicts import DeliveryPolicy
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from spark_jobs import replicas
 from spark_jobs.__main__ import main

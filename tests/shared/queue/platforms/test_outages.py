@@ -8,8 +8,9 @@ from shared.core.errors import NotSent, PlatformDown
 from shared.db.engine.connection import transaction
 from shared.db.platforms import channel_outages
 from shared.db.queue import responses
-from shared.queue import deliveries, outages
-from shared.queue.deliveries import DeliveryPolicy
+from shared.queue import deliveries
+from shared.queue.delivery_verdicts import DeliveryPolicy
+from shared.queue.platforms import outages
 from tests.support import NOW, answer, row
 
 POLICY = DeliveryPolicy(max_attempts=5, base_ms=5000, cap_ms=300_000, unknown_sends="resend", jitter=0.0)

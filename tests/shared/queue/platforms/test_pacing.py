@@ -11,7 +11,7 @@ from shared.channels.telegram import limits as telegram
 from shared.core.errors import RateLimited
 from shared.db.engine.connection import rows
 from shared.db.platforms import call_holds
-from shared.queue.pacing import PacedClient, RowPacing
+from shared.queue.platforms.pacing import PacedClient, RowPacing
 from tests.fake_client import FakeClient
 
 NOW = 1_700_000_000_000

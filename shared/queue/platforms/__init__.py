@@ -1,0 +1,1 @@
+"""How responses wait for a platform: paced, in an outage, or while it refuses our token."""
