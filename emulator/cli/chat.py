@@ -4,12 +4,10 @@
 """
 
 import asyncio
-import json
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,8 +17,8 @@ from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import command_line
 from emulator.base.terminal import PROSE, escape, indent_more
-from emulator.cli.chat_commands import Speaker, choices, expects_reply, is_for, keys, say
-from emulator.cli.output import shorten
+from emulator.cli.chat_commands import Speaker, expects_reply, say
+from emulator.cli.chat_events import ChatEvent, chat_events
 
 TIMED_OUT = errors.TimedOut.exit_code
 QUIET_S = 0.7  # after this long without another reply, --once counts as answered
@@ -29,17 +27,6 @@ LISTEN_S = 2.0  # how long --once listens after what needs no reply, such as a r
 
 class _NoChatPage(errors.NotReady):
     """Something answers at the address, but it has no chat page."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChatEvent:
-    """An event in this chat: a ``reply`` with its text, a line that another person ``said``, ``typing``, or
-    ``trouble`` with a reason.
-    """
-
-    kind: str
-    text: str = ""
-    is_final: bool = False
 
 
 def run_chat(
@@ -93,7 +80,7 @@ async def _chat(
         root = f"{base_url}/_emulator/accounts/{platform}" if of_account else base_url
         find = _find_speaker(session, kind, base_url=root, person=person, chat=chat, topic=topic)
         speaker = await _of_account(find, platform, state) if of_account else await find
-        async with _steps(session, speaker) as steps:
+        async with chat_events(session, speaker) as steps:
             if once is None:
                 last = await _interactive(session, speaker, steps)
             else:
@@ -319,93 +306,6 @@ def _place(own: Sequence[Mapping[str, Any]], name: str, chat: str | None) -> Map
         raise errors.DoesNotExist(f"{name} has no chat with the bot yet")
     titles = ", ".join(place["title"] for place in own if place["kind"] not in ("private", "dm"))
     raise errors.DoesNotExist(f"{name} is in no chat {chat!r}; chats with {name}: {titles or 'none'}")
-
-
-@asynccontextmanager
-async def _steps(session: aiohttp.ClientSession, speaker: Speaker) -> AsyncIterator["asyncio.Queue[ChatEvent | None]"]:
-    """The events in this chat from now on; None at the end. It listens before the first line is sent."""
-    queue: asyncio.Queue[ChatEvent | None] = asyncio.Queue()
-    try:
-        response = await session.get(f"{speaker.root}/events")
-    except (aiohttp.ClientError, OSError):
-        raise errors.NotReady("the emulator does not answer") from None
-    async with response:
-        if response.status != 200:
-            raise EmulatorError(f"the emulator answered {response.status} to the request for events")
-        await response.content.readline()  # the first line: from here on no event is missed
-        reader = asyncio.create_task(_read(response, speaker, queue))
-        try:
-            yield queue
-        finally:
-            reader.cancel()
-            with suppress(asyncio.CancelledError):
-                await reader
-
-
-async def _read(response: aiohttp.ClientResponse, speaker: Speaker, queue: "asyncio.Queue[ChatEvent | None]") -> None:
-    name, seen = "", dict[str, ChatEvent]()
-    with suppress(aiohttp.ClientError, OSError):
-        async for raw in response.content:
-            line = raw.decode().rstrip("\n")
-            if line.startswith("event: "):
-                name = line.removeprefix("event: ")
-            elif line.startswith("data: "):
-                news = json.loads(line.removeprefix("data: "))
-                step = _step(name, news, speaker) if _is_here(news, speaker) else None
-                # An event carries the present state of a message, so quick changes repeat the same state.
-                is_repeated = name == "message" and seen.get(news.get("id")) == step
-                if step is not None and not is_repeated:
-                    queue.put_nowait(step)
-                    if name == "message":
-                        seen[news["id"]] = step
-    queue.put_nowait(None)
-
-
-def _is_here(news: Mapping[str, Any], speaker: Speaker) -> bool:
-    is_in_topic = speaker.thread is None or news.get("thread", speaker.thread) == speaker.thread
-    return news.get("platform") == speaker.platform and news.get("chat") == speaker.chat and is_in_topic
-
-
-def _step(name: str, news: Mapping[str, Any], speaker: Speaker) -> ChatEvent | None:
-    """The chat event for one server-sent event; None if the person at the terminal need not see it."""
-    if name == "typing":
-        return ChatEvent("typing")
-    if name == "notice" and news.get("person") == speaker.person:
-        return ChatEvent("reply", str(news["text"]))
-    if name == "message" and "author" in news and is_for(news, speaker):
-        return _message_step(news, speaker)
-    if name == "delivery" and news.get("error"):
-        if news["state"] == "dropped":
-            notice = news.get("notice") or "The platform stopped trying"
-            return ChatEvent("trouble", f"{notice}: {news['error']}.", is_final=True)
-        return ChatEvent(
-            "trouble", f"The webhook failed, attempt {news['attempts']} ({news['error']}); the platform tries again."
-        )
-    return None
-
-
-def _message_step(message: Mapping[str, Any], speaker: Speaker) -> ChatEvent | None:
-    author = message["author"]
-    if author["is_bot"]:
-        return (
-            ChatEvent("typing")
-            if message.get("state") == "thinking"
-            else ChatEvent("reply", _text_with_buttons(message))
-        )
-    if author["id"] != speaker.person:
-        return ChatEvent("said", f"{author['name']}: {_text_with_buttons(message)}")
-    # A reaction says something too: that the bot has seen the message.
-    chosen = [emoji for emoji, ids in (message.get("reacted") or {}).items() if set(ids) - {speaker.person}]
-    words = f"{' '.join(chosen)} to: {shorten(message['text'])}"
-    return ChatEvent("said", words) if chosen else None
-
-
-def _text_with_buttons(message: Mapping[str, Any]) -> str:
-    """The files, the text, and below it the buttons with their numbers."""
-    found = keys(message)
-    files = [f"[{file['kind']} {file['name']}, {file['size']} bytes]" for file in message.get("files") or ()]
-    lines = [*files, str(message["text"])] if message["text"] or not files else files
-    return "\n".join([*lines, f"{choices(found)}  (/press 1)"] if found else lines)
 
 
 def _write(text: str, stream: TextIO, *, control: str = "") -> None:

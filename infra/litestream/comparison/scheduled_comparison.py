@@ -1,4 +1,4 @@
-"""Compares the database with a restore of its replica from time to time (``infra/litestream/comparison/compare.py``)."""
+"""Compares the database with a restore of its replica from time to time (``comparison/compare.py``)."""
 
 import asyncio
 from collections.abc import Callable, Mapping

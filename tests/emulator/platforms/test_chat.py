@@ -9,7 +9,8 @@ import pytest
 from aiohttp import web
 
 from emulator.base.hints import command_line
-from emulator.cli import chat
+from emulator.cli import chat, chat_events
+from emulator.cli.chat_events import ChatEvent
 
 ANA, DM, CHANNEL = "5000000001", "1290000000000000400", "1290000000000000200"
 
@@ -148,10 +149,10 @@ def test_a_message_that_changed_before_its_event_was_read_is_printed_once():
 
     async def scenario():
         steps = asyncio.Queue()
-        await chat._read(SimpleNamespace(content=lines()), speaker, steps)
+        await chat_events._read(SimpleNamespace(content=lines()), speaker, steps)
         return [steps.get_nowait() for _ in range(steps.qsize())]
 
-    assert asyncio.run(scenario()) == [chat.ChatEvent("reply", "pong"), chat.ChatEvent("reply", "pong, and more"), None]
+    assert asyncio.run(scenario()) == [ChatEvent("reply", "pong"), ChatEvent("reply", "pong, and more"), None]
 
 
 def test_once_without_a_reply_says_why_and_exits_with_75(play, capsys):
@@ -385,7 +386,7 @@ def test_once_prints_a_hostile_reply_escaped_with_its_lines(play, capsys, monkey
 def test_nothing_that_is_said_in_a_chat_acts_on_the_terminal(capsys, kind, shown):
     """Only our own line is erased; the lines of another person stand further right than those of a reply."""
     steps = asyncio.Queue()
-    for step in (chat.ChatEvent(kind, HOSTILE), None):
+    for step in (ChatEvent(kind, HOSTILE), None):
         steps.put_nowait(step)
     asyncio.run(chat.ChatScreen("Ana\x1b[2J> ").follow(steps))
     said = capsys.readouterr()

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from emulator.cli import chat
+from emulator.cli import chat, chat_events
+from emulator.cli.chat_events import ChatEvent
 
 ANA, DM, CHANNEL = "5000000001", "1290000000000000400", "1290000000000000200"
 
@@ -113,6 +114,6 @@ def test_files_and_reactions_of_the_bot_are_printed():
     file = {"kind": "photo", "name": "a.png", "size": 70}
     sent = {**common, "author": {"id": "1", "is_bot": True, "name": "Postroom"}, "text": "look", "files": [file]}
     own = {**common, "author": {"id": ANA, "is_bot": False, "name": "Ana"}, "text": "hello", "reacted": {"👀": ["1"]}}
-    assert chat._step("message", sent, speaker) == chat.ChatEvent("reply", "[photo a.png, 70 bytes]\nlook")
-    assert chat._step("message", own, speaker) == chat.ChatEvent("said", "👀 to: hello")
-    assert chat._step("message", {**own, "reacted": {"👀": [ANA]}}, speaker) is None
+    assert chat_events._step("message", sent, speaker) == ChatEvent("reply", "[photo a.png, 70 bytes]\nlook")
+    assert chat_events._step("message", own, speaker) == ChatEvent("said", "👀 to: hello")
+    assert chat_events._step("message", {**own, "reacted": {"👀": [ANA]}}, speaker) is None

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from tests.emulator.platforms.telegram.test_files import send
 from tests.emulator.platforms.telegram.methods.test_media_messages import album
 from tests.emulator.platforms.telegram.pictures import png
+from tests.emulator.platforms.telegram.test_files import send
 
 ANA, GROUP = 5000000001, -4001002003
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.emulator.platforms.telegram.test_files import refusal, send
 from tests.emulator.platforms.telegram.pictures import png
+from tests.emulator.platforms.telegram.test_files import refusal, send
 
 ANA = 5000000001
 
