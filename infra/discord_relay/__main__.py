@@ -14,7 +14,7 @@ from infra.discord_relay.gateway import CONTENT, INTENTS, GatewayClient, RelayOp
 from infra.discord_relay.outbox import Outbox
 from infra.discord_relay.settings import RelaySettings
 from infra.discord_relay.state import StateFile
-from shared.channels.discord.channel import DiscordSettings
+from shared.channels.discord.settings import DiscordSettings
 from shared.core import accounts, logs
 from shared.core.errors import ConfigInvalid
 

@@ -6,8 +6,9 @@ Pure: the same cuts of the same parts always give the same pieces. A row that na
 from collections.abc import Iterable
 from dataclasses import replace
 
-from shared.channels import markdown
 from shared.channels.base import Part
+from shared.channels.markdown.runs import units
+from shared.channels.markdown.source import split_source
 
 SHORTEST_CUT = 400  # UTF-16 units; no platform finds so little too long
 
@@ -28,9 +29,9 @@ def _pieces(part: Part) -> tuple[Part, ...]:
         return (replace(part, files=()), Part("", files=part.files))
     if len(part.files) > 1:
         return tuple(Part("", files=(file,)) for file in part.files)
-    if markdown.units(part.text) <= SHORTEST_CUT:
+    if units(part.text) <= SHORTEST_CUT:
         return (part,)
-    pieces = markdown.split_source(part.text, markdown.units(part.text) // 2 + 100)
+    pieces = split_source(part.text, units(part.text) // 2 + 100)
     return tuple(Part(piece) for piece in pieces)
 
 

@@ -7,8 +7,9 @@ https://docs.discord.com/developers/reference#uploading-files.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from shared.channels import markdown, multipart, sanitize
+from shared.channels import multipart, sanitize
 from shared.channels.base import OutgoingFile, Part
+from shared.channels.markdown.source import split_source, tables_as_code
 from shared.channels.multipart import Form
 
 PART_UNITS = 1900  # Discord's limit is 2000
@@ -20,8 +21,8 @@ _REQUEST_BYTES = 24 * 1024 * 1024  # Discord's limit is 25 MiB, with the text
 
 def render(text: str, files: Sequence[OutgoingFile] = ()) -> tuple[Part, ...]:
     """See ``Channel.render``. Discord renders Markdown itself: only tables are redrawn and long texts cut."""
-    source = markdown.tables_as_code(sanitize.text(text.replace("\r\n", "\n")))
-    texts = list(markdown.split_source(source, PART_UNITS))
+    source = tables_as_code(sanitize.text(text.replace("\r\n", "\n")))
+    texts = list(split_source(source, PART_UNITS))
     albums = list(_albums(files))
     caption = texts.pop() if albums and len(texts) == 1 else ""
     shown = [Part(caption if index == 0 else "", files=album) for index, album in enumerate(albums)]

@@ -19,7 +19,7 @@ import msgspec
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from shared.channels import downloads, markdown, platform_api
+from shared.channels import downloads, platform_api
 from shared.channels.account_settings import AccountSettings
 from shared.channels.base import (
     Event,
@@ -34,6 +34,7 @@ from shared.channels.base import (
     WebhookRequest,
 )
 from shared.channels.manifest import Manifest, ManifestSetting
+from shared.channels.markdown.runs import units
 from shared.channels.platform_api import CallResult
 from shared.channels.telegram import command_menu, fetching, reactions, rendering, webhooks
 from shared.channels.telegram.api_calls import BotApiCall, Shape, call_of, number, simpler, topic
@@ -184,7 +185,7 @@ class TelegramChannel:
 
         Only the person who pressed may read a part that edits nothing. In a group it is therefore an alert or fails.
         """
-        is_alert = not (to.edits or to.buttons or part.files) and markdown.units(part.text) <= ALERT_UNITS
+        is_alert = not (to.edits or to.buttons or part.files) and units(part.text) <= ALERT_UNITS
         is_secret = not to.edits and to.platform_id.startswith("-")
         if is_secret and not is_alert:
             raise PermanentError(f"an alert holds {ALERT_UNITS} characters, and in a group nobody else may read this")

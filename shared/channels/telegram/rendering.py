@@ -6,8 +6,11 @@ Source: https://core.telegram.org/bots/api (10.3): #html-style, #sendmessage, #s
 import html
 from collections.abc import Iterator, Sequence
 
-from shared.channels import markdown, sanitize
+from shared.channels import sanitize
 from shared.channels.base import OutgoingFile, Part
+from shared.channels.markdown.cutting import ChunkLimit, pack, trim
+from shared.channels.markdown.parsing import parse
+from shared.channels.markdown.runs import Run, Style, units, with_addresses
 from shared.channels.telegram import media
 
 PART_UNITS = 3800  # Telegram's limit is 4096, in code points or in UTF-16 units
@@ -22,7 +25,7 @@ def parts_of(text: str, files: Sequence[OutgoingFile] = ()) -> Iterator[Part]:
     """The parts in the order in which they go out. A text too long for a caption goes before the files."""
     texts = tuple(_texts(text))
     albums = tuple(media.albums(files))
-    is_caption = bool(albums) and len(texts) == 1 and markdown.units(texts[0].text) <= CAPTION_UNITS
+    is_caption = bool(albums) and len(texts) == 1 and units(texts[0].text) <= CAPTION_UNITS
     if not is_caption:
         yield from texts
     for at, album in enumerate(albums):
@@ -40,17 +43,17 @@ def draft_of(text: str) -> Part | None:
 
 
 def _texts(text: str) -> Iterator[Part]:
-    limit = markdown.ChunkLimit(PART_UNITS, PART_HTML_BYTES, _html_bytes)
-    blocks = markdown.parse(sanitize.text(text.replace("\r\n", "\n")))
-    for runs in map(markdown.trim, markdown.pack(blocks, limit)):
-        yield Part(text=markdown.with_addresses(runs), html=to_html(runs))
+    limit = ChunkLimit(PART_UNITS, PART_HTML_BYTES, _html_bytes)
+    blocks = parse(sanitize.text(text.replace("\r\n", "\n")))
+    for runs in map(trim, pack(blocks, limit)):
+        yield Part(text=with_addresses(runs), html=to_html(runs))
 
 
-def to_html(runs: Sequence[markdown.Run]) -> str:
+def to_html(runs: Sequence[Run]) -> str:
     """Telegram HTML of styled runs; tags are closed in reverse order of opening."""
     pieces: list[str] = []
-    opened: list[markdown.Style] = []
-    for text, styles in [*runs, markdown.Run("")]:
+    opened: list[Style] = []
+    for text, styles in [*runs, Run("")]:
         shared = 0
         while shared < min(len(opened), len(styles)) and opened[shared] == styles[shared]:
             shared += 1
@@ -61,7 +64,7 @@ def to_html(runs: Sequence[markdown.Run]) -> str:
     return "".join(pieces)
 
 
-def _tags(style: markdown.Style) -> tuple[str, str]:
+def _tags(style: Style) -> tuple[str, str]:
     name, argument = style
     if name == "link":
         return f'<a href="{html.escape(argument)}">', "</a>"
@@ -71,5 +74,5 @@ def _tags(style: markdown.Style) -> tuple[str, str]:
     return f"<{_TAGS[name]}>", f"</{_TAGS[name]}>"
 
 
-def _html_bytes(run: markdown.Run) -> int:
+def _html_bytes(run: Run) -> int:
     return len(to_html([run]).encode("utf-8", "surrogatepass"))

@@ -6,7 +6,8 @@ import httpx
 import pytest
 
 from shared.channels.base import Outgoing
-from shared.channels.discord.channel import DiscordChannel, DiscordSettings
+from shared.channels.discord.channel import DiscordChannel
+from shared.channels.discord.settings import DiscordSettings
 from shared.core.errors import NotFetched, PermanentError, PlaceGone, RateLimited, RetryableError, TokenRefused
 from shared.runtime.http_client import NoAnswer
 from tests.fake_client import FakeClient

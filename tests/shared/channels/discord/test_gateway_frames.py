@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from shared.channels import standard_webhooks
 from shared.channels.base import WebhookRequest
-from shared.channels.discord.channel import DiscordChannel, DiscordSettings
+from shared.channels.discord.channel import DiscordChannel
+from shared.channels.discord.settings import DiscordSettings
 from shared.core.errors import ConfigInvalid, PayloadInvalid, SignatureInvalid
 from tests.examples import examples
 from tests.shared.channels.discord.test_receive import CASES, EVENTS, NOW

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from shared.channels.discord import forms
-from shared.channels.discord.channel import DiscordChannel, DiscordSettings
+from shared.channels.discord.channel import DiscordChannel
+from shared.channels.discord.settings import DiscordSettings
 from tests.shared.channels.discord.test_receive import EVENTS, NOW, signed
 
 

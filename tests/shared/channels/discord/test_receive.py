@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from nacl.signing import SigningKey
 
 from shared.channels.base import WebhookRequest
-from shared.channels.discord.channel import DiscordChannel, DiscordSettings
+from shared.channels.discord.channel import DiscordChannel
+from shared.channels.discord.settings import DiscordSettings
 from shared.core.errors import ConfigInvalid, PayloadInvalid, SignatureInvalid
 from tests.examples import examples
 from tests.shared.channels.expected import seen

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from shared.channels.base import Button, Outgoing, Part
 from shared.channels.discord import forms
 from shared.channels.discord.api_calls import RACE_MS, classify, race_wait_ms
-from shared.channels.discord.channel import DiscordChannel, DiscordSettings
+from shared.channels.discord.channel import DiscordChannel
+from shared.channels.discord.settings import DiscordSettings
 from shared.core.errors import (
     NotSent,
     OutcomeUnknown,

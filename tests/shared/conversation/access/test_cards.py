@@ -1,6 +1,7 @@
 import pytest
 
-from shared.channels.discord.channel import DiscordChannel, DiscordSettings
+from shared.channels.discord.channel import DiscordChannel
+from shared.channels.discord.settings import DiscordSettings
 from shared.channels.telegram.channel import TelegramChannel, TelegramSettings
 from shared.conversation.access import cards
 from shared.db.access.approvals import Approval
