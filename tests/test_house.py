@@ -21,7 +21,6 @@ MOST_LINES = 400  # of a file of the product
 LONGER = {
     "emulator/storage/s3_server.py": "not split yet",
     "infra/litestream/supervisor.py": "not split yet",
-    "shared/db/replica/object_store.py": "not split yet",
     "shared/queue/turns.py": "not split yet",
 }
 # Tests that mirror no folder: whole systems, recorded webhooks, and the functions that the runner's tests serve.

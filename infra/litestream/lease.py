@@ -30,7 +30,8 @@ from shared.core.errors import ConfigInvalid, InUse, PostroomError
 from shared.core.time import clock
 from shared.db.replica import lease_record, sync_permit
 from shared.db.replica.lease_record import NAME, NO_RECORD, LeaseRecord, ReplicaPrefix
-from shared.db.replica.object_store import ObjectChanged, ObjectStore, ReplicaObject, open_store
+from shared.db.replica.object_store import ObjectStore, open_store
+from shared.db.replica.stored_objects import ObjectChanged, ReplicaObject
 
 _MARGIN_S = 1.0  # object stores tell times in whole seconds
 _TRIES = 4

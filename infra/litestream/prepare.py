@@ -28,7 +28,8 @@ from shared.core.errors import PostroomError
 from shared.core.time import clock
 from shared.db.replica import lease_record
 from shared.db.replica.lease_record import LeaseRecord, ReplicaPrefix, prefix_url
-from shared.db.replica.object_store import ObjectStore, ReplicaObject
+from shared.db.replica.object_store import ObjectStore
+from shared.db.replica.stored_objects import ReplicaObject
 
 RESTORE_LIMIT_S = 3600.0
 

@@ -38,7 +38,8 @@ from shared.db.engine.lock import WorkerLock
 from shared.db.engine.owner_only import make_folder
 from shared.db.replica import lease_record
 from shared.db.replica.credentials import CredentialsUnreachable
-from shared.db.replica.object_store import StoreRefused, StoreUnreachable, open_store
+from shared.db.replica.object_store import open_store
+from shared.db.replica.stored_objects import StoreRefused, StoreUnreachable
 
 STORE_AWAY = (StoreUnreachable, StoreRefused, CredentialsUnreachable)  # it may come back
 _WAIT_STEP_S = 1.0

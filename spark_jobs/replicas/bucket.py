@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from pyarrow import fs
 
 from shared.core.errors import InUse
-from shared.db.replica.object_store import ObjectChanged
 from shared.db.replica.positions.litestream import ask_store, environment_of
 from shared.db.replica.positions.urls import check_url, endpoint_of, is_on_this_machine, shown
+from shared.db.replica.stored_objects import ObjectChanged
 
 
 def open_bucket(url: str) -> tuple[Any, str]:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from shared.db.replica import lease_record
-from shared.db.replica.object_store import CLOCK, ObjectChanged, ObjectStore, open_store
+from shared.db.replica.object_store import ObjectStore, open_store
+from shared.db.replica.stored_objects import CLOCK, ObjectChanged
 from tests.emulator.harness import ROOT, Emulator, command, wait_gone
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 

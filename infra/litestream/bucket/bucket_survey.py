@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 
 from shared.db.replica import lease_record
 from shared.db.replica.lease_record import LeaseRecord
-from shared.db.replica.object_store import ListedObject, ObjectStore, open_store
+from shared.db.replica.object_store import ObjectStore, open_store
 from shared.db.replica.replica_report import BucketSurvey, LevelFacts
+from shared.db.replica.stored_objects import ListedObject
 
 # In a bucket PREFIX/000L/MIN-MAX.ltx, in a folder PREFIX/ltx/L/MIN-MAX.ltx.
 _FILE = re.compile(r"(?:ltx/)?0{0,3}([0-9])/[0-9a-f]{16}-([0-9a-f]{16})\.ltx")

@@ -32,7 +32,8 @@ from shared.db.engine.owner_only import replace_text
 from shared.db.replica import lease_record, sync_permit
 from shared.db.replica.lease_record import LeaseRecord, ReplicaPrefix, prefix_url
 from shared.db.replica.litestream_program import program
-from shared.db.replica.object_store import ObjectStore, ReplicaObject
+from shared.db.replica.object_store import ObjectStore
+from shared.db.replica.stored_objects import ReplicaObject
 
 CONFIG_FILE = "infra/litestream.yml"
 _DELETED_AT_ONCE = 500

@@ -10,7 +10,7 @@ from enum import Enum, auto
 
 from infra.litestream.lease_owner import LeaseOwner
 from shared.db.replica.lease_record import LeaseRecord
-from shared.db.replica.object_store import ReplicaObject
+from shared.db.replica.stored_objects import ReplicaObject
 
 _MARGIN_S = 0.1  # clocks of two machines differ in their speed by far less
 _LOOKS = 20  # in the time that the lease lasts

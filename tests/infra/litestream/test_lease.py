@@ -13,8 +13,10 @@ from infra.litestream.lease import Lease, LeaseHeld, LeaseLost
 from infra.litestream.lease_owner import LeaseOwner
 from infra.litestream.replica_settings import lease_ms_from
 from shared.core.errors import ConfigInvalid
+from shared.db.replica.folder_store import FolderStore
 from shared.db.replica.lease_record import NAME, ReplicaPrefix
-from shared.db.replica.object_store import FolderStore, ObjectChanged, ObjectStore, ReplicaObject, open_store
+from shared.db.replica.object_store import ObjectStore, open_store
+from shared.db.replica.stored_objects import ObjectChanged, ReplicaObject
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 from tests.infra.processes import ROOT
 

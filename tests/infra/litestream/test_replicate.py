@@ -28,7 +28,7 @@ from infra.processes import spawn
 from shared.core.errors import NotReplicated
 from shared.db.engine import meta
 from shared.db.engine.connection import open_connection, rows, transaction
-from shared.db.replica.object_store import FolderStore
+from shared.db.replica.folder_store import FolderStore
 from shared.db.replica.sync import sync
 from shared.roster.new_database import prepare_database
 from tests.infra.litestream.test_litestream import command, until

@@ -9,10 +9,11 @@ from infra.litestream.lease import Lease
 from infra.litestream.lease_owner import LeaseOwner
 from infra.litestream.report_writer import ReportWriter, without_query
 from shared.db.replica import replica_report
+from shared.db.replica.folder_store import FolderStore
 from shared.db.replica.lease_record import ReplicaPrefix
-from shared.db.replica.object_store import FolderStore, ListedObject
 from shared.db.replica.replica_report import LevelFacts
 from shared.db.replica.request_counts import RequestCounts
+from shared.db.replica.stored_objects import ListedObject
 from tests.support import NOW
 
 DAY = "2027-01-15"

@@ -22,9 +22,11 @@ from shared.core.errors import DatabaseRefused
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.queue import events
 from shared.db.replica import lease_record
+from shared.db.replica.folder_store import FolderStore
 from shared.db.replica.lease_record import LeaseRecord, ReplicaPrefix
 from shared.db.replica.litestream_program import program
-from shared.db.replica.object_store import FolderStore, StoreUnreachable, open_store
+from shared.db.replica.object_store import open_store
+from shared.db.replica.stored_objects import StoreUnreachable
 from shared.roster.new_database import prepare_database
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 from tests.infra.processes import ROOT

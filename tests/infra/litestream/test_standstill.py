@@ -18,9 +18,10 @@ from infra.litestream.supervisor import LitestreamSupervisor
 from infra.processes import spawn
 from shared.db.engine import meta
 from shared.db.engine.connection import open_connection, transaction
+from shared.db.replica.folder_store import FolderStore
 from shared.db.replica.lease_record import ReplicaPrefix
 from shared.db.replica.litestream_program import program
-from shared.db.replica.object_store import FolderStore, StoreUnreachable
+from shared.db.replica.stored_objects import StoreUnreachable
 from shared.roster.new_database import prepare_database
 from tests.e2e.crash.test_s3 import Faulty, _Proxied
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server

@@ -18,8 +18,10 @@ from infra.litestream.supervisor import LitestreamSupervisor
 from shared.core.errors import NotReplicated
 from shared.core.settings import Settings
 from shared.db.replica import sync_permit
+from shared.db.replica.folder_store import FolderStore
 from shared.db.replica.lease_record import ReplicaPrefix
-from shared.db.replica.object_store import FolderStore, StoreUnreachable, open_store
+from shared.db.replica.object_store import open_store
+from shared.db.replica.stored_objects import StoreUnreachable
 from shared.db.replica.sync import Replication
 from shared.roster.new_database import prepare_database
 from tests.e2e.crash.test_s3 import ERROR, XML, Faulty, _Proxied

@@ -16,9 +16,10 @@ from shared.core.errors import PermanentError, RetryableError
 from shared.db.engine.owner_only import UMASK
 from shared.db.replica.credentials import CredentialsMissing, CredentialsUnreachable
 from shared.db.replica.litestream_program import environment_for, program, says_nothing_is_there, says_store_is_away
-from shared.db.replica.object_store import ObjectStore, StoreRefused, StoreUnreachable, open_store
+from shared.db.replica.object_store import ObjectStore, open_store
 from shared.db.replica.positions.errors import ReplicaMissing, ReplicaUnreachable, RestoreFailed
 from shared.db.replica.positions.urls import is_on_this_machine, shown
+from shared.db.replica.stored_objects import StoreRefused, StoreUnreachable
 
 PLAN_SECONDS = 60.0
 

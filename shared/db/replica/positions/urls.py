@@ -3,9 +3,9 @@
 Credentials never come from the URL, which is pickled to workers and shown in plans.
 """
 
+from ipaddress import ip_address
 from urllib.parse import parse_qsl, urlsplit
 
-from shared.db.replica.object_store import is_loopback
 from shared.db.replica.positions.errors import ReplicaInvalid
 
 # https://litestream.io/guides/s3-compatible/ : what an URL may carry besides the place itself
@@ -61,4 +61,14 @@ def endpoint_of(url: str) -> str:
 
 
 def is_on_this_machine(url: str) -> bool:
-    return is_loopback(urlsplit(endpoint_of(url)).hostname or "")
+    return _is_loopback(urlsplit(endpoint_of(url)).hostname or "")
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether the name or address is this machine's own."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -17,8 +17,10 @@ from infra.litestream.supervisor import LitestreamSupervisor
 from shared.core.errors import ConfigInvalid
 from shared.core.time import clock
 from shared.db.replica import lease_record
+from shared.db.replica.folder_store import FolderStore
 from shared.db.replica.lease_record import LeaseRecord, ReplicaPrefix
-from shared.db.replica.object_store import FolderStore, StoreUnreachable, open_store
+from shared.db.replica.object_store import open_store
+from shared.db.replica.stored_objects import StoreUnreachable
 from spark_jobs import replicas
 from tests.emulator.storage.test_s3_server import ENVIRONMENT
 from tests.infra.litestream.test_two_machines import Machine, began, machines, until, url  # noqa: F401 - two are fixtures

@@ -3,7 +3,7 @@ from dataclasses import replace
 from infra.litestream.lease_owner import LeaseOwner
 from infra.litestream.standby.lease_watch import LeaseWatch, NextStep, next_step
 from shared.db.replica.lease_record import NO_RECORD
-from shared.db.replica.object_store import ReplicaObject
+from shared.db.replica.stored_objects import ReplicaObject
 
 HELD = replace(NO_RECORD, owner="owner_them", token="there.1", ttl_ms=5000)
 US = LeaseOwner("owner_us", "host-2", "/data/postroom.db", "here")

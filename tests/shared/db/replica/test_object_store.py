@@ -18,7 +18,8 @@ import pytest
 
 from shared.core.errors import ConfigInvalid
 from shared.db.replica.credentials import CredentialsMissing, CredentialsUnreachable, obstore_config
-from shared.db.replica.object_store import CLOCK, ObjectChanged, ObjectStore, StoreRefused, StoreUnreachable, open_store
+from shared.db.replica.object_store import ObjectStore, open_store
+from shared.db.replica.stored_objects import CLOCK, ObjectChanged, StoreRefused, StoreUnreachable
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 
 
