@@ -12,14 +12,14 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.benchmarks.harness import report
 from tests.benchmarks.harness.measure import Line, Scale
 
 _DOCS = Path("docs/benchmarks.md")
-_SECTIONS = {
+SECTIONS = {
     "1. The queue": ("queue", "writers", "processes", "replicated"),
     "2. Webhook to reply, real processes": ("webhook", "turns", "stream"),
     "3. Growth": ("growth", "upkeep"),
@@ -36,11 +36,13 @@ def main(arguments: Sequence[str]) -> int:
     """Measure, print, and after a whole run write the table."""
     options = _parse(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
+    last = report.figures(_DOCS.read_text("utf-8"))
     # Not the system's temporary folder: that may be memory, where FULL costs nothing.
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=options.folder)).absolute()
     try:
         scale = _scale(folder, options)
-        text = report.head(scale) + "".join(_section(title, scale, options.names) for title in _SECTIONS) + report.NOTES
+        sections = (_section(title, scale, options.names, last) for title in SECTIONS)
+        text = report.head(scale) + "".join(sections) + report.NOTES
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if not options.names and not options.quick:
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    known = ", ".join(module for modules in _SECTIONS.values() for module in modules)
+    known = ", ".join(module for modules in SECTIONS.values() for module in modules)
     parser.add_argument("names", nargs="*", help=f"what to run: {known}, or one line such as queue.enqueue")
     parser.add_argument("--quick", action="store_true", help="a short run; its figures prove nothing")
     parser.add_argument("--rows", type=int, help="how many finished rows the grown database has (10 million)")
@@ -76,11 +78,12 @@ def _scale(folder: Path, options: argparse.Namespace) -> Scale:
     )
 
 
-def _section(title: str, scale: Scale, names: Sequence[str]) -> str:
+def _section(title: str, scale: Scale, names: Sequence[str], last: Mapping[str, float]) -> str:
     lines: list[Line] = []
-    for name, measure in _wanted(_SECTIONS[title], names):
+    for name, measure in _wanted(SECTIONS[title], names):
         begun = time.monotonic()
-        for line in _lines(name, measure, scale):
+        for measured in _lines(name, measure, scale):
+            line = report.compared(measured, last)
             lines.append(line)
             sys.stderr.write(report.row(line) + "\n")
         sys.stderr.write(f"  ({name}: {time.monotonic() - begun:.0f} s)\n")

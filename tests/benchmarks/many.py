@@ -1,4 +1,4 @@
-"""Section 4: a thousand chats with a hundred agents at once, and forty thousand messages that wait for one agent."""
+"""Section 4: a hundred agents at once, forty thousand messages that wait for one agent, and an agent that chatters."""
 
 import asyncio
 import itertools
@@ -11,11 +11,11 @@ from pathlib import Path
 
 import uvloop
 
-from shared.db.engine.connection import open_connection, rows
+from shared.db.engine.connection import open_connection, rows, scalar
 from tests.benchmarks.harness import client
 from tests.benchmarks.harness.client import Connection, connections
 from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, memory_mb, must_be, percentile
-from tests.benchmarks.harness.store import Place, Store, echo_agent, wire
+from tests.benchmarks.harness.store import Place, Store, command_agent, echo_agent, wire
 from tests.benchmarks.harness.system import System
 from tests.benchmarks.turns import Answers
 
@@ -24,6 +24,10 @@ _FIRST_CHAT = 20_000
 _SLOW_S = 0.05  # for each message: a turn of ten takes half a second, not the five seconds of the bar
 _CLIENTS = 16
 _LIMIT_S = 400.0
+_ANSWERS = 50  # at least, alone and beside one that chatters
+_CHATTERS = (
+    "SELECT EXISTS (SELECT 1 FROM messages WHERE agent = 'chatty' AND (status = 'pending' OR status = 'processing'))"
+)
 _NUMBER = re.compile(r"(\d+)$")
 
 
@@ -129,7 +133,7 @@ def backlog(scale: Scale) -> Iterator[Line]:
         yield at_most(
             f"{count:,} messages of one agent wait {where}: dispatch starts",
             Spread.of(starts),
-            0.4,
+            0.5,
             "s",
             reason="an interpreter and its imports take 0.3 s of a quiet core",
         )
@@ -149,4 +153,55 @@ async def _start(system: System) -> tuple[float, float]:
     return started - begun, max(0.0, heard - started)
 
 
-LINES = (chats, backlog)
+def chatter(scale: Scale) -> Iterator[Line]:
+    """An agent's program writes lines as fast as it can, and another agent answers meanwhile, one message at a time."""
+    count, alone, beside = scale.few(100_000, 2_000), [], []
+    for number in range(scale.rounds):
+        with System(scale.place(f"chatter-{number}")) as system:
+            chatty = command_agent("chatty", "seq", "-f", '{"type": "text", "text": "line %.0f"}', str(count))
+            wire(system.db, [(chatty, _FIRST_CHAT), (echo_agent("other"), _FIRST_CHAT + 1)])
+            system.start("ingest", "dispatch")
+            quiet, busy = uvloop.run(_beside_chatter(system))
+            alone.append(quiet)
+            beside.append(busy)
+    longest = [max(busy) - max(quiet) for busy, quiet in zip(beside, alone, strict=True)]
+    yield at_most(
+        f"an agent writes {count:,} lines as fast as it can: another agent's longest answer, beyond its longest alone",
+        Spread.of(longest),
+        20,
+        "ms",
+        beside=f"p50 {Spread.of(percentile(each, 0.5) for each in beside).median:.1f} ms, alone "
+        f"{Spread.of(percentile(each, 0.5) for each in alone).median:.1f} ms; of {sum(map(len, beside))} answers",
+        reason="dispatch reads both agents' output in one thread",
+    )
+
+
+async def _beside_chatter(system: System) -> tuple[list[float], list[float]]:
+    """Milliseconds of the other agent's answers: alone, and from the chatty one's message to the end of its turn."""
+    answers, numbers = Answers(system, "other"), itertools.count(1)
+    reader = open_connection(system.db, readonly=True)
+    async with connections(system.port("ingest"), 1) as (connection,):
+
+        async def speak(chat: int) -> float:
+            start, number = time.perf_counter(), next(numbers)
+            if await connection.send(client.webhook(number, _FIRST_CHAT + chat, f"message {number}")) != 200:
+                raise RuntimeError(f"ingest answered {connection.body[:200]!r}")
+            return start
+
+        async def answered_ms() -> float:
+            before = answers.count()
+            start = await speak(1)
+            return (await answers.reach(before + 1, _LIMIT_S) - start) * 1000
+
+        await answered_ms()
+        alone = [await answered_ms() for _ in range(_ANSWERS)]
+        await speak(0)
+        beside: list[float] = []
+        while len(beside) < _ANSWERS or scalar(reader, _CHATTERS):
+            beside.append(await answered_ms())
+    reader.close()
+    answers.close()
+    return alone, beside
+
+
+LINES = (chats, backlog, chatter)

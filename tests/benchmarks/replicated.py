@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from shared.db.engine.connection import transaction
-from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, must_be, percentile, ratios
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, must_be, percentile, ratios, watched
 from tests.benchmarks.harness.store import Store
 from tests.benchmarks.harness.system import System, forced_snapshots
 
@@ -27,14 +27,12 @@ def under_litestream(scale: Scale) -> Iterator[Line]:
         forced = forced_snapshots(log)
         replicated.conn.close()
         plain.conn.close()
-    bar = "with Litestream / without"
     for share in (0.5, 0.99):
         mine, theirs = ([percentile(each, share) for each in paced.rounds] for paced in (with_, without))
-        yield at_most(
-            f"enqueue at {_PER_SECOND} messages/s, {bar}: p{share * 100:.0f}",
+        yield watched(
+            f"enqueue at {_PER_SECOND} messages/s, with Litestream / without: p{share * 100:.0f}",
             ratios(mine, theirs),
-            1.2,
-            "",
+            is_less_better=True,
             beside=f"{Spread.of(mine):.2f} ms against {Spread.of(theirs):.2f} ms",
         )
     yield at_most(

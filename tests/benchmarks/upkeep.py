@@ -46,17 +46,10 @@ def prune(scale: Scale) -> Iterator[Line]:
         10,
         "ms",
         beside=f"p99.9 {percentile(waits, 0.999):.1f} ms, {sum(each > 10 for each in waits)} of {len(waits):,} over "
-        f"10 ms; without pruning, the minute before, the longest {max(quiet_waits):.1f} ms",
+        f"10 ms; without pruning, the minute before, the longest {max(quiet_waits):.1f} ms; the sweep's longest batch "
+        f"{max(held_ms):.1f} ms, all {took:.0f} s, {left:,} old rows left; the longest write {longest:.0f} ms, without "
+        f"pruning {quiet:.0f} ms",
         reason="a batch keeps the lock while the disk or another process on the two cores delays it",
-    )
-    yield at_most(
-        "the same, the longest that a batch of the sweep held the lock",
-        Spread.of([max(held_ms)]),
-        10,
-        "ms",
-        beside=f"{took:.0f} s, {left:,} old rows left; the longest write {longest:.0f} ms, without pruning "
-        f"{quiet:.0f} ms",
-        reason="the disk or another process on the two cores delayed that batch",
     )
     yield at_most(
         f"the file after {count // 20:,} more messages / after pruning",

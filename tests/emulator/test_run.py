@@ -4,7 +4,6 @@ import contextlib
 import http.client
 import json
 import os
-import re
 import signal
 import time
 from collections.abc import Callable
@@ -49,16 +48,6 @@ def test_every_step_is_a_line_with_its_time(running: Emulator) -> None:
         "s3", "db", "replica", "ingest", "dispatch", "deliver", "sweep", "recurrence", "api", "gateway", "platforms",
     }  # fmt: skip
     assert all(line["ms"] >= 0 for line in running.lines if line["event"] == "step.done")
-
-
-def test_the_readme_shows_what_a_start_prints(running: Emulator) -> None:
-    def form(text: str) -> str:
-        return re.sub(r"\d+", "0", " ".join(text.split()))
-
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    shown = {name: form(detail) for name, detail in re.findall(r"✓ (\w+) +(.*?) +\d+ ms", readme)}
-    printed = {line["step"]: form(line["detail"]) for line in running.lines if line["event"] == "step.done"}
-    assert shown == printed
 
 
 def test_a_second_start_in_the_folder_is_refused_and_harms_nothing(running: Emulator) -> None:

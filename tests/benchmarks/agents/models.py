@@ -28,16 +28,14 @@ from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, perce
 
 _EVENTS = 200
 _PAUSE_S = 0.002  # between events: a fast model
-_STREAMS = 50
 _TURN = TurnName("turn_1", "assistant", "session_1", ("chat_1",))
 _LAST = b'data: {"type":"message_delta","usage":{"output_tokens":200}}\n\ndata: {"type":"message_stop"}\n\n'
 
 
 def gateway(scale: Scale) -> Iterator[Line]:
-    """The first byte, each event, and 50 streams at once, each beyond what the host alone takes."""
+    """The first byte and each event, beyond what the host alone takes."""
     with _Processes(scale.place("gateway")) as running:
         found = uvloop.run(_measure(running, scale))
-        memory = running.memory_mb()
     reason = "host, gateway and client share two cores"
     beside = f"directly {_p50(found.direct_first):.2f} ms; of {len(found.direct_first)} requests of 50 kB, in turns"
     first = _p50(found.first) - _p50(found.direct_first)
@@ -58,11 +56,6 @@ def gateway(scale: Scale) -> Iterator[Line]:
         beside=f"directly {_p50(found.direct_event):.3f} ms, one each {_PAUSE_S * 1000:g} ms",
         reason=reason,
     )
-    yield Line(
-        f"{_STREAMS} streams of {_EVENTS} events at once, flat out",
-        f"{Spread.of(found.many):.2f} s",
-        beside=f"directly {Spread.of(found.direct_many):.2f} s; the gateway's process {memory:.0f} MB then",
-    )
 
 
 def _p50(seconds: list[float]) -> float:
@@ -75,39 +68,31 @@ class _Found:
     direct_first: list[float]
     event: list[float]
     direct_event: list[float]
-    many: list[float]
-    direct_many: list[float]
 
 
 async def _measure(running: "_Processes", scale: Scale) -> _Found:
-    found = _Found([], [], [], [], [], [])
+    found = _Found([], [], [], [])
     direct = aiohttp.ClientSession()
     through = aiohttp.ClientSession(connector=aiohttp.UnixConnector(running.socket, limit=0))
     async with direct, through:
         ways = [
-            (direct, f"{running.host}/v1/messages", found.direct_first, found.direct_event, found.direct_many),
-            (through, "http://gateway/anthropic/v1/messages", found.first, found.event, found.many),
+            (direct, f"{running.host}/v1/messages", found.direct_first, found.direct_event),
+            (through, "http://gateway/anthropic/v1/messages", found.first, found.event),
         ]
         for client, url, *_ in ways:
-            await _stream(client, url, running.token, _PAUSE_S)
+            await _stream(client, url, running.token)
         for _ in range(scale.rounds * scale.few(20, 3)):
-            for client, url, first, events, _ in ways:
-                came, delays = await _stream(client, url, running.token, _PAUSE_S)
+            for client, url, first, events in ways:
+                came, delays = await _stream(client, url, running.token)
                 first.append(came)
                 events += delays
-            ways.reverse()
-        for _ in range(scale.rounds):
-            for client, url, _, _, many in ways:
-                start = time.perf_counter()
-                await asyncio.gather(*(_stream(client, url, running.token, 0) for _ in range(_STREAMS)))
-                many.append(time.perf_counter() - start)
             ways.reverse()
     return found
 
 
-async def _stream(client: aiohttp.ClientSession, url: str, token: str, pause_s: float) -> tuple[float, list[float]]:
+async def _stream(client: aiohttp.ClientSession, url: str, token: str) -> tuple[float, list[float]]:
     """The seconds to the first byte, and from the host's write to our read of each event."""
-    body = {"model": "m", "stream": True, "pause_s": pause_s, "text": "x" * 50_000}
+    body = {"model": "m", "stream": True, "text": "x" * 50_000}
     start = time.perf_counter()
     delays = []
     async with client.post(url, json=body, headers={"x-api-key": token}) as answer:
@@ -138,11 +123,6 @@ class _Processes:
             each.kill()
             each.wait()
 
-    def memory_mb(self) -> float:
-        """What the gateway's process holds."""
-        status = Path(f"/proc/{self._running[-1].pid}/status").read_text()
-        return int(status.split("VmRSS:")[1].split()[0]) / 1024
-
     def _start(self, *words: str) -> list[str]:
         command = [sys.executable, "-m", "tests.benchmarks.agents.models", *words]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -153,12 +133,12 @@ class _Processes:
 
 async def _serve_host() -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
-        pause_s = (await request.json())["pause_s"]
+        await request.read()
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
         await response.write(b'data: {"type":"message_start","message":{"usage":{"input_tokens":9}}}\n\n')
         for _ in range(_EVENTS):
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(_PAUSE_S)
             await response.write(f'data: {{"at": {time.monotonic()!r}}}\n\n'.encode())
         await response.write(_LAST)
         return response

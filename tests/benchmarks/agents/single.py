@@ -47,7 +47,7 @@ def added(scale: Scale) -> Iterator[Line]:
 
     turns, bare = uvloop.run(measure())
     program = [percentile(each, 0.5) for each in bare]
-    for share, bar in ((0.5, 15), (0.99, 40)):
+    for share, bar in ((0.5, 5), (0.99, 10)):
         yield at_most(
             f"what a turn adds to its program (command, {_SMALL[0]}), claim to answer's row: p{share * 100:.0f}",
             Spread.of(percentile(each, share) - alone for each, alone in zip(turns, program, strict=True)),
@@ -105,7 +105,7 @@ def urgent(scale: Scale) -> Iterator[Line]:
     yield at_most(
         "urgent message, accepted, until the old program and all its children are gone: p95",
         Spread.of([percentile(times, 0.95)]),
-        20,
+        10,
         "ms",
         beside=f"p50 {percentile(times, 0.5):.1f} ms, longest {max(times):.1f} ms, of {len(times)}; "
         f"{_SLEEPERS} children each, one in a session of its own; held in by {leash()}",

@@ -22,7 +22,7 @@ from tests.benchmarks.harness.store import Store
 
 _TOKEN = "benchmark-token"
 _REVISIONS = ("2025-06-18", "2026-07-28")
-_BARS = ((0.5, 4.0), (0.99, 12.0))
+_BARS = ((0.5, 2.5), (0.99, 6.0))
 
 
 class _Host:

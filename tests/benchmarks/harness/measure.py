@@ -63,7 +63,10 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One row of the table. *share* is measured / bar; *reason* is shown where the bar is missed."""
+    """One row of the table. *share* is measured / bar; *reason* is shown where the bar is missed.
+
+    A line that is watched has no bar, but a *figure* that is compared with that of the last table.
+    """
 
     what: str
     measured: str
@@ -72,6 +75,8 @@ class Line:
     is_met: bool | None = None
     beside: str = ""
     reason: str = ""
+    figure: float | None = None
+    is_less_better: bool = False
 
 
 def at_least(what: str, value: Spread, bar: float, *, beside: str = "", reason: str = "", spec: str = ".2f") -> Line:
@@ -85,6 +90,15 @@ def at_most(what: str, value: Spread, bar: float, unit: str, *, beside: str = ""
     share = value.median / bar
     spec = ",.0f" if bar >= 100 else ".1f" if bar >= 10 else ".2f" if bar >= 0.1 else ".3f"
     return Line(what, f"{value:{spec}} {unit}".strip(), f"≤ {bar:,g} {unit}".strip(), share, share <= 1, beside, reason)
+
+
+def watched(
+    what: str, value: Spread, unit: str = "", *, is_less_better: bool = False, beside: str = "", reason: str = ""
+) -> Line:
+    """A line without a bar, of what lies inside: it may fall by a tenth from one table to the next, with a reason."""
+    spec = ".1f" if value.median >= 5 else ".3f" if value.median < 0.1 else ".2f"
+    measured = f"{value:{spec}} {unit}".strip()
+    return Line(what, measured, "watched", None, None, beside, reason, value.median, is_less_better)
 
 
 def must_be(what: str, measured: str, *, is_met: bool, bar: str, beside: str = "", reason: str = "") -> Line:

@@ -1,10 +1,7 @@
-"""`publish` beside DuckDB's own export of the same file; the next day's run; a job over more than its memory."""
+"""`publish` beside DuckDB's own export of the same file; then the next day's run."""
 
-import os
 import resource
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,17 +16,7 @@ from spark_jobs.mart.publish import publish
 from spark_jobs.mart.source import PinnedTables
 from spark_jobs.pushed_filters import Condition
 from spark_jobs.replicas import Pin
-from tests.benchmarks.harness.measure import (
-    Line,
-    Scale,
-    Spread,
-    at_most,
-    family,
-    interleave,
-    must_be,
-    ratios,
-    shared_mb,
-)
+from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, interleave, must_be, ratios
 from tests.benchmarks.harness.store import NOW
 from tests.benchmarks.spark.engines import duck
 from tests.benchmarks.spark.history import History, history
@@ -38,8 +25,6 @@ _EXPORT = (
     "COPY (SELECT *, strftime(make_timestamp(created_at * 1000), '%Y-%m-%d') AS day FROM file.messages)"
     " TO '{folder}' (FORMAT parquet, COMPRESSION zstd, PARTITION_BY (day))"
 )
-_HEAP = "512m"
-_LOOK_S = 0.1
 
 
 class _Counted(PinnedTables):
@@ -104,56 +89,9 @@ def _tomorrow(past: History, mart: Path, cache: str) -> Line:
     )
 
 
-def memory(scale: Scale) -> Iterator[Line]:
-    """The most memory of two jobs, in a Java with 512 MB, over a million messages and over five."""
-    most: dict[tuple[str, int], list[float]] = {}
-    sizes = (scale.few(1_000_000, 20_000), scale.large_history())
-    for number in range(scale.few(3, 1)):
-        for size in sizes:
-            past = history(scale, size)
-            folder = scale.place(f"memory-{size}-{number}")
-            replicas.ensure_local(past.today, scale.folder / "memory-cache")  # Litestream's own memory is not the job's
-            jobs = {
-                "publish": ["--replica", past.url, "--txid", past.today.txid, "--mart", f"{folder}/mart"],
-                "message_volume": ["--replica", past.url, "--txid", past.today.txid, "--out", f"{folder}/volume"],
-                "people": ["--mart", f"{folder}/mart", "--out", f"{folder}/people"],
-            }
-            for job, arguments in jobs.items():
-                cached = [] if job == "people" else ["--cache-dir", str(scale.folder / "memory-cache")]
-                most.setdefault((job, size), []).append(_peak_mb([job, *arguments, *cached]))
-    for job in ("publish", "message_volume", "people"):
-        small, large = (most[job, size] for size in sizes)
-        beside = f"{Spread.of(small):,.0f} MB, {Spread.of(large):,.0f} MB, of all its processes (PSS), restored before"
-        what = f"most memory of `{job}` over {sizes[1]:,} messages / over {sizes[0]:,}, Java with {_HEAP}"
-        reason = "Java fills the heap that it may have before it collects"
-        yield at_most(what, ratios(large, small), 1.25, "", beside=beside, reason=reason)
-
-
-def _peak_mb(arguments: list[str]) -> float:
-    """The most memory of a job and all its processes at one time, in MB."""
-    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--driver-memory {_HEAP} pyspark-shell"}
-    command = [sys.executable, "-m", "spark_jobs", *arguments]
-    most = 0.0
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        while process.poll() is None:
-            most = max(most, sum(map(_mb, family(process.pid))))
-            time.sleep(_LOOK_S)
-        if process.returncode:
-            said = process.stderr.read().decode() if process.stderr else ""
-            raise RuntimeError(f"{arguments[0]} ended with {process.returncode}: {said[-500:]}")
-    return most
-
-
-def _mb(pid: int) -> float:
-    try:
-        return shared_mb(pid)
-    except (OSError, StopIteration):  # it has just ended
-        return 0.0
-
-
 def _publish(mart: Path, source: PinnedTables) -> MartManifest:
     with opened(str(mart)) as place:
         return publish(place, source, place.begin(), key_of(Privacy()), now_ms=NOW)
 
 
-LINES = (published, memory)
+LINES = (published,)

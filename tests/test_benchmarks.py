@@ -1,0 +1,66 @@
+"""The table of ``make bench``: what is watched, and that docs/benchmarks.md is what the code writes."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks import __main__ as benchmarks
+from tests.benchmarks.harness import report
+from tests.benchmarks.harness.measure import Spread, at_least, watched
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs/benchmarks.md").read_text()
+MODULES = sorted(module for modules in benchmarks.SECTIONS.values() for module in modules)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_less_better", "share"),
+    [
+        ("0.50", 0.46, False, "0.92 of the last table's"),
+        ("0.50", 0.44, False, "0.88 **fell**"),
+        ("2,000", 2200, True, "0.91 of the last table's"),
+        ("2,000", 2300, True, "0.87 **fell**"),
+    ],
+)
+def test_a_watched_line_says_what_is_left_of_the_last_tables_figure(before, now, is_less_better, share):
+    page = f"| enqueue | {before} (0.1 to 9) | watched |  | raw 1/s |\n"
+    line = watched("enqueue", Spread.of([now]), is_less_better=is_less_better, reason="the id is random")
+
+    compared = report.compared(line, report.figures(page))
+
+    assert report.row(compared).split(" | ")[2:4] == ["watched", share]
+    assert ("- enqueue: the id is random." in report.section("1", [compared])) == ("fell" in share)
+
+
+def test_a_watched_line_that_is_new_stands_alone():
+    line = watched("enqueue", Spread.of([0.5]))
+    assert report.compared(line, {}) == line
+    assert report.row(line) == "| enqueue | 0.50 (0.50 to 0.50) | watched |  |  |"
+
+
+def test_a_bar_is_the_same_whatever_the_last_table_says():
+    line = at_least("enqueue", Spread.of([0.5]), 0.5)
+    assert report.compared(line, {"enqueue": 99.0}) == line
+
+
+def test_a_line_of_the_page_reads_back_as_its_figure():
+    lines = [watched("small", Spread.of([0.04])), watched("large, 1 M", Spread.of([12345.6]))]
+    page = report.section("1. The queue", lines)
+    assert report.figures(page) == {"small": 0.04, "large, 1 M": 12345.6}
+
+
+def test_the_page_ends_with_what_the_benchmark_says_of_itself():
+    assert PAGE.endswith(report.NOTES)
+
+
+def test_every_module_with_lines_is_in_a_section():
+    files = ROOT.glob("tests/benchmarks/**/*.py")
+    measured = [path for path in files if "\nLINES = (" in path.read_text()]
+    names = {".".join(path.relative_to(ROOT / "tests/benchmarks").with_suffix("").parts) for path in measured}
+    assert names == set(MODULES)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_of_the_benchmark_has_lines(module):
+    assert importlib.import_module(f"tests.benchmarks.{module}").LINES
