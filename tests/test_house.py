@@ -14,6 +14,8 @@ from tests.import_graph import circles, graph_of, siblings
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("shared", "functions", "infra", "emulator", "spark_jobs")
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+IMPORT = (ast.Import, ast.ImportFrom)
 MOST_ROOMS, MOST_ARROWS = 10, 40  # of `shared`
 MOST_FILES = 20  # of a folder, with `__init__.py`
 MOST_LINES = 400  # of a file of the product
@@ -87,6 +89,19 @@ def test_a_circle_is_found_wherever_its_import_stands(tmp_path: Path, text: str)
     graph = graph_of(tmp_path, ["a"])
     assert circles(graph) == [["a.high.top", "a.low.base", "a.low.up"]]
     assert circles(siblings(graph, "a")) == [["high", "low"]]
+
+
+def test_an_import_inside_a_function_says_why():
+    """Each file that has one says so beside one of them: what the process is spared that does not call the function."""
+    silent = []
+    for path in modules(*ROOMS):
+        text = path.read_text()
+        functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, FUNCTION))
+        late = [each for node in functions for each in ast.walk(node) if isinstance(each, IMPORT)]
+        lines = text.splitlines()
+        if late and not any("#" in line for each in late for line in lines[each.lineno - 1 : each.end_lineno]):
+            silent.append(str(path.relative_to(ROOT)))
+    assert silent == []
 
 
 def test_a_folder_has_few_enough_files_to_be_read_at_a_glance():

@@ -94,7 +94,7 @@ def _lines(pairs: FactList) -> Iterator[str]:
 
 
 def _write_table(table: TextTable, out: IO[str]) -> None:
-    from rich.box import SIMPLE_HEAD
+    from rich.box import SIMPLE_HEAD  # late: only tables need rich
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text

@@ -108,7 +108,7 @@ def _serve(
     app = load(name, package)
     give_way(niceness_of(name, package))
 
-    from shared.roster.new_database import prepare_database
+    from shared.roster.new_database import prepare_database  # late: its import gives way too
 
     settings = Settings.load()
     _refuse_unnamed_database(settings)

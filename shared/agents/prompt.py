@@ -105,7 +105,7 @@ def with_history(prompt_text: str, earlier: Sequence[EarlierMessage], *, timezon
 
 
 def _earlier(said: EarlierMessage, zone: ZoneInfo) -> str:
-    from shared.agents.base import TurnMessage
+    from shared.agents.base import TurnMessage  # late: see above
 
     message = TurnMessage(said.message_id, "chat", said.sender or _YOU, said.text, said.at_ms, None, is_context=True)
     return _element(message, zone)

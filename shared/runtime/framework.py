@@ -18,6 +18,6 @@ def http(handler: Handler) -> Handler:
     """Register *handler* as an ASGI function over HTTP, if functions-framework is loaded."""
     if "functions_framework" not in sys.modules:
         return handler
-    from functions_framework import aio
+    from functions_framework import aio  # its own command has loaded it; no other process pays for it
 
     return cast(Handler, aio.http(handler))

@@ -143,7 +143,7 @@ class HttpClient:
     def _trust(self) -> ssl.SSLContext:
         """Made on first use: reading the trusted certificates takes 20 ms and 3 MB, which plain HTTP does not need."""
         if self._trusted is None:
-            import certifi
+            import certifi  # plain HTTP needs no certificates
 
             self._trusted = ssl.create_default_context()
             self._trusted.load_verify_locations(certifi.where())  # the machine may have none

@@ -17,7 +17,7 @@ _TEMPLATE = Path("template.yaml")
 
 def validate(template: Template = _TEMPLATE) -> None:
     """Check template.yaml: print every problem with its line and column."""
-    from infra.template import deployment
+    from infra.template import deployment  # late: few commands need it
     from infra.template.cloudformation import TemplateInvalid
 
     if not template.is_file():

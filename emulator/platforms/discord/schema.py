@@ -33,7 +33,7 @@ def _spec() -> dict[str, Any]:
 @cache
 def _validator(part: str, route: str) -> Any:
     """The validator of *route*, e.g. ``POST /channels/{}/messages``; None if the document names no body there."""
-    from jsonschema import Draft202012Validator
+    from jsonschema import Draft202012Validator  # with the first body that is checked
 
     schema = _spec()[part].get(route)
     return None if schema is None else Draft202012Validator({**schema, "schemas": _spec()["schemas"]})

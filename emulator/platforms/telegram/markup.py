@@ -86,7 +86,7 @@ def _tdlib() -> Callable[[bytes], bytes | str | None]:
 
     The library has 53 MB, so only the first message imports it.
     """
-    import tdjson
+    import tdjson  # 53 MB
 
     tdjson.td_execute(b'{"@type":"setLogVerbosityLevel","new_verbosity_level":0}')
     return tdjson.td_execute

@@ -82,7 +82,7 @@ def _confirm(is_confirmed: bool, host: hosts.DrillHost) -> None:
 
 
 def _without_killing(host: hosts.DrillHost) -> CommandResult:
-    from infra.litestream import compare_with_restore, comparison_facts
+    from infra.litestream import compare_with_restore, comparison_facts  # slow imports that no other command needs
 
     try:
         found = compare_with_restore(host.database, host.replica, host.socket, host.environ, made_by="drill")

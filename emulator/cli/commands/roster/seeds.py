@@ -81,7 +81,7 @@ def _kept(found: "list[RosterDifference]") -> str:
 
 
 def _compare(api: RestClient, file: Path | None) -> "tuple[Path, list[RosterDifference]]":
-    from shared.roster import roster_file
+    from shared.roster import roster_file  # late: no other command needs it
 
     path, named = _read(file)
     return path, roster_file.differences(named, _stored(api))

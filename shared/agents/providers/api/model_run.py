@@ -82,7 +82,7 @@ async def _client(turn: Turn, access: ProgramAccess) -> AsyncIterator[httpx2.Asy
 def _model(config: ApiConfig, turn: Turn, access: ProgramAccess, client: httpx2.AsyncClient) -> Model[Any]:
     name, url, limit_s = turn.model or "", f"{_HOST}{access.models}", turn.limits.idle_ms / 1000
     if config.dialect == "messages":
-        from anthropic import AsyncAnthropic
+        from anthropic import AsyncAnthropic  # only the library of the dialect in use
         from pydantic_ai.models.anthropic import AnthropicModel
         from pydantic_ai.providers.anthropic import AnthropicProvider
 
