@@ -25,10 +25,8 @@ _numbers = itertools.count(1)
 
 def make_agent(conn: apsw.Connection, agent: str, **settings: Any) -> str:
     """An agent with the echo provider, but for *settings*."""
-    fields = {"provider": "echo", "model": None, "folder": None, "instructions": "", "config": {}, "concurrency": 1}
-    fields |= {"timezone": "UTC", "is_default": False, **settings}
     with transaction(conn):
-        agents.save(conn, agents.Agent(id=agent, name=agent.title(), **fields), now_ms=NOW)
+        agents.save(conn, agents.Agent(agent, agent.title(), **settings), now_ms=NOW)
     return agent
 
 

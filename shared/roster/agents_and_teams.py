@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import apsw
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -21,60 +21,23 @@ from shared.db.roster import agent_pauses, agents, teams
 from shared.db.roster.agents import Agent
 from shared.db.roster.destinations import slug
 from shared.db.roster.teams import Team
+from shared.roster.changes import takes_settings_of, without_defaults
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _LONGEST_ID = 64
 _LONGEST_FOLDER = 200
-_LONGEST_TIMEOUT_MS = 7 * 24 * 60 * 60 * 1000
 MOST_MEMBERS = 100
 
 
-def without_defaults(schema: dict[str, Any]) -> None:
-    """Take the defaults out of a change's JSON schema, because a field that is not named stays."""
-    for each in schema["properties"].values():
-        each.pop("default", None)
-
-
-class AgentChange(BaseModel):
-    """A change of an agent. A field that is not named stays, whatever its default here."""
-
+@takes_settings_of(Agent)
+class _AgentSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, str_max_length=100_000, json_schema_extra=without_defaults)
 
-    name: str = Field(default="", min_length=1, max_length=200)
-    provider: str = "echo"
-    model: str | None = Field(default=None, max_length=200)
-    models: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(
-        default=[], max_length=10, description="used in this order where its model can't answer"
-    )
-    instructions: str = ""
-    config: dict[str, Any] = Field(default={})
-    folder: str | None = Field(default=None, description="where it works, below the agents' folder; none: its id")
+
+class AgentChange(_AgentSettings):
+    """A change of an agent. A field that is not named stays, whatever its default here."""
+
     share_folder: bool = Field(default=False, description="the folder may be, or lie in, one that another agent has")
-    concurrency: int = Field(default=1, ge=1, le=1000)
-    timezone: str = "UTC"
-    turn_timeout_ms: int | None = Field(
-        default=None, ge=100, le=_LONGEST_TIMEOUT_MS, description="none: as POSTROOM_TURN_TIMEOUT_MS says"
-    )
-    idle_timeout_ms: int | None = Field(
-        default=None, ge=100, le=_LONGEST_TIMEOUT_MS, description="none: as POSTROOM_IDLE_TIMEOUT_MS says"
-    )
-    tool_timeout_ms: int | None = Field(
-        default=None, ge=100, le=_LONGEST_TIMEOUT_MS, description="none: as POSTROOM_TOOL_TIMEOUT_MS says"
-    )
-    output_limit_bytes: int | None = Field(
-        default=None, ge=1024, le=2**40, description="none: as POSTROOM_OUTPUT_LIMIT_BYTES says"
-    )
-    memory_limit_mb: int | None = Field(
-        default=None, ge=16, le=2**30, description="none: as POSTROOM_MEMORY_LIMIT_MB says"
-    )
-    batch_size: int | None = Field(default=None, ge=1, le=1000, description="none: as POSTROOM_BATCH_SIZE says")
-    resume_spoken: bool = Field(
-        default=False, description="a turn that has said something and then fails goes on once by itself"
-    )
-    drafts: bool = Field(
-        default=False,
-        description="people see a preview of the answer, with a stop button, where the platform has previews",
-    )
     default: bool = Field(default=False, description="it answers where nobody is named; exactly one agent does")
 
 
@@ -117,11 +80,9 @@ def save_agent(
     before = agents.find(conn, agent_id)
     is_there = before is not None and before.retired_at is None
     is_sharing, is_default = change.pop("share_folder", False), change.pop("default", None)
-    if "models" in change:
-        change["models"] = tuple(change["models"])
     if change.get("folder") is not None:
         change["folder"] = _folder(agent_id, change["folder"])
-    after = replace(before or Agent(agent_id, agent_id, "echo", None, None, "", {}, 1, timezone, False), **change)
+    after = replace(before or Agent(agent_id, agent_id, timezone=timezone), **change)
     if not is_there and teams.get(conn, agent_id) is not None:
         raise ConfigInvalid(f"{what}: a team has this id, and @{agent_id} can't name both; take another id")
     if not is_there or not {"provider", "config"}.isdisjoint(change):

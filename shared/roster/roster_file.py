@@ -38,8 +38,6 @@ from shared.roster import accounts, agents_and_teams
 from shared.roster.agents_and_teams import AgentChange, TeamChange
 
 DEEPEST = 100  # levels of nested tables and lists; Python and SQLite read a thousand
-# The columns of an agent; the other two fields of a change are not among them.
-AGENT_FIELDS = tuple(name for name in AgentChange.model_fields if name not in ("share_folder", "default"))
 
 
 class AccountChange(BaseModel):
@@ -286,7 +284,7 @@ def read_database(conn: apsw.Connection) -> Roster:
     """The agents and teams of the database."""
     default = agents.default(conn)
     return Roster(
-        {agent.id: {name: getattr(agent, name) for name in AGENT_FIELDS} for agent in agents.every(conn)},
+        {agent.id: agents.settings(agent) for agent in agents.every(conn)},
         {
             team.id: {"name": team.name, "leader": team.leader, "agents": list(team.agents)}
             for team in teams.every(conn)

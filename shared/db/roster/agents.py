@@ -4,71 +4,172 @@ An agent that has sessions when it is deleted is *retired* instead: its messages
 treats it as absent.
 """
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import apsw
+from annotated_types import Ge, Le, MaxLen, MinLen
 
 from shared.core.errors import ConfigInvalid, WrongState
+from shared.core.row_settings import RowSetting, settings_of
+from shared.db.engine.columns import Columns, bound, listed, replaced
 from shared.db.engine.connection import rows, scalar
 
 DEFAULT_AGENT = "assistant"
-
-_SELECT = """
-    SELECT id, name, provider, model, folder, instructions, config, concurrency, timezone, is_default,
-           turn_timeout_ms, batch_size, retired_at, idle_timeout_ms, tool_timeout_ms, output_limit_bytes,
-           memory_limit_mb, resume_spoken, models, chosen_provider, drafts
-      FROM agents
-"""
-
-
 RESERVED = ("operator", "user")  # the names of a person in the mailbox and in a team's room
+_WEEK_MS = 7 * 24 * 60 * 60 * 1000
+
+
+def _limit(help_: str, label: str, variable: str) -> RowSetting:
+    """A setting that the environment decides for an agent without its own."""
+    return RowSetting(help_, label, f"none: as {variable} says", unset=f"`{variable}`")
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A row of ``agents``. A limit, or *batch_size*, is None where the settings decide.
+    """A row of ``agents``, and the one list of an agent's settings: see :mod:`shared.core.row_settings`.
 
-    *resume_spoken*: a turn that has spoken and fails goes on once, see ``core.failures``. *drafts*: people see a
-    preview of its answer while its turn runs, where the platform has previews.
+    A new setting is its column (a migration) and its line here; REST, the command line, ``postroom.toml`` and the docs
+    have it from here. A limit is None where the settings of the environment decide.
     """
 
     id: str
-    name: str
-    provider: str
-    model: str | None
-    folder: str | None
-    instructions: str
-    config: dict[str, Any]
-    concurrency: int
-    timezone: str
-    is_default: bool
-    turn_timeout_ms: int | None = None
-    batch_size: int | None = None
+    name: Annotated[str, MinLen(1), MaxLen(200), RowSetting("The name that people read.", "name", unset="its id")]
+    provider: Annotated[
+        str,
+        RowSetting("The program that runs its turns; an unknown name is refused with a list.", "provider"),
+    ] = "echo"
+    model: Annotated[
+        str | None,
+        MaxLen(200),
+        RowSetting('The model; "" means the default of its provider.', "model", unset="its provider's own"),
+    ] = None
+    instructions: Annotated[str, RowSetting("The instructions at the beginning of every turn.", "instructions")] = ""
+    config: Annotated[dict[str, Any], RowSetting("A JSON object for its provider.", "config")] = field(
+        default_factory=dict
+    )
+    folder: Annotated[
+        str | None,
+        RowSetting(
+            'Its working folder, below the folder of all agents; "" means its id.',
+            "folder",
+            "where it works, below the agents' folder; none: its id",
+            unset="its id",
+        ),
+    ] = None
+    concurrency: Annotated[int, Ge(1), Le(1000), RowSetting("How many turns may run at once.", "turns at once")] = 1
+    timezone: Annotated[
+        str, RowSetting("Its time zone, such as Europe/Zurich.", "time zone", unset="`POSTROOM_TIMEZONE`")
+    ] = "UTC"
+    turn_timeout_ms: Annotated[
+        int | None,
+        Ge(100),
+        Le(_WEEK_MS),
+        _limit(
+            'The time limit of a turn, such as 15m; "" means the default of the settings.',
+            "time limit of a turn",
+            "POSTROOM_TURN_TIMEOUT_MS",
+        ),
+    ] = None
+    idle_timeout_ms: Annotated[
+        int | None,
+        Ge(100),
+        Le(_WEEK_MS),
+        _limit(
+            'How long its program may say nothing, such as 5m; "" means the default.',
+            "time limit of silence",
+            "POSTROOM_IDLE_TIMEOUT_MS",
+        ),
+    ] = None
+    tool_timeout_ms: Annotated[
+        int | None,
+        Ge(100),
+        Le(_WEEK_MS),
+        _limit(
+            'The time limit of one tool call of its program; "" means the default.',
+            "time limit of a tool call",
+            "POSTROOM_TOOL_TIMEOUT_MS",
+        ),
+    ] = None
+    output_limit_bytes: Annotated[
+        int | None,
+        Ge(1024),
+        Le(2**40),
+        _limit(
+            'The bytes that its program may write in a turn; "" means the default.',
+            "output limit",
+            "POSTROOM_OUTPUT_LIMIT_BYTES",
+        ),
+    ] = None
+    memory_limit_mb: Annotated[
+        int | None,
+        Ge(16),
+        Le(2**30),
+        _limit(
+            'The megabytes that its program may hold; "" means the default.', "memory limit", "POSTROOM_MEMORY_LIMIT_MB"
+        ),
+    ] = None
+    batch_size: Annotated[
+        int | None,
+        Ge(1),
+        Le(1000),
+        _limit(
+            'How many messages one turn takes; "" means the default of the settings.',
+            "messages a turn",
+            "POSTROOM_BATCH_SIZE",
+        ),
+    ] = None
+    models: Annotated[
+        list[Annotated[str, MinLen(1), MaxLen(200)]],
+        MaxLen(10),
+        RowSetting(
+            'Models in its place where it can\'t answer, such as "sonnet,haiku"; "" means none.',
+            "models in its place",
+            "used in this order where its model can't answer",
+        ),
+    ] = field(default_factory=list)
+    resume_spoken: Annotated[
+        bool,
+        RowSetting(
+            "Let a turn go on once that said something and then failed.",
+            "goes on after it spoke and failed",
+            "a turn that has said something and then fails goes on once by itself",
+            yes="once",
+        ),
+    ] = False
+    drafts: Annotated[
+        bool,
+        RowSetting(
+            "Show people a preview while the agent works, where the platform has one.",
+            "previews while it works",
+            "people see a preview of the answer, with a stop button, where the platform has previews",
+        ),
+    ] = False
+    is_default: bool = False
     retired_at: int | None = None
-    idle_timeout_ms: int | None = None
-    tool_timeout_ms: int | None = None
-    output_limit_bytes: int | None = None
-    memory_limit_mb: int | None = None
-    resume_spoken: bool = False
-    models: tuple[str, ...] = ()
     chosen_provider: str | None = None
-    drafts: bool = False
 
 
-_FIELDS = tuple(field.name for field in fields(Agent))
+SETTINGS = settings_of(Agent)
+_COLUMNS = Columns(Agent)
+_SELECT = f"""
+    SELECT {_COLUMNS.selected}
+      FROM agents
+"""
+# The default agent stays the default.
+_SAVE = f"""
+    INSERT INTO agents (id, {listed(SETTINGS)}, created_at, updated_at)
+    VALUES (:id, {bound(SETTINGS)}, :now, :now)
+    ON CONFLICT (id) DO UPDATE
+       SET {replaced(SETTINGS)},
+           chosen_provider = CASE WHEN excluded.provider = agents.provider THEN agents.chosen_provider END,
+           retired_at = NULL, updated_at = excluded.updated_at
+"""
 
 
-def _agent(row: Sequence[Any]) -> Agent:
-    values = dict(zip(_FIELDS, row, strict=True))
-    values["config"] = json.loads(values["config"])
-    values["is_default"] = bool(values["is_default"])
-    values["resume_spoken"] = bool(values["resume_spoken"])
-    values["drafts"] = bool(values["drafts"])
-    values["models"] = tuple(json.loads(values["models"]))
-    return Agent(**values)
+def settings(agent: Agent) -> dict[str, Any]:
+    """The agent's settings, by name."""
+    return {name: getattr(agent, name) for name in SETTINGS}
 
 
 def get(conn: apsw.Connection, agent_id: str) -> Agent | None:
@@ -80,23 +181,23 @@ def get(conn: apsw.Connection, agent_id: str) -> Agent | None:
 def find(conn: apsw.Connection, agent_id: str) -> Agent | None:
     """The agent with this id, retired or not, or None."""
     found = rows(conn, _SELECT + " WHERE id = :id", {"id": agent_id})
-    return _agent(found[0]) if found else None
+    return _COLUMNS.read(found[0]) if found else None
 
 
 def every(conn: apsw.Connection) -> list[Agent]:
     """All agents that are not retired, by id."""
-    return [_agent(row) for row in rows(conn, _SELECT + " WHERE retired_at IS NULL ORDER BY id")]
+    return [_COLUMNS.read(row) for row in rows(conn, _SELECT + " WHERE retired_at IS NULL ORDER BY id")]
 
 
 def every_with_retired(conn: apsw.Connection) -> list[Agent]:
     """All agents, retired ones included, by id."""
-    return [_agent(row) for row in rows(conn, _SELECT + " ORDER BY id")]
+    return [_COLUMNS.read(row) for row in rows(conn, _SELECT + " ORDER BY id")]
 
 
 def default(conn: apsw.Connection) -> Agent | None:
     """The agent that gets the messages that name no agent."""
     found = rows(conn, _SELECT + " WHERE is_default = 1")
-    return _agent(found[0]) if found else None
+    return _COLUMNS.read(found[0]) if found else None
 
 
 def ensure_default(conn: apsw.Connection, *, timezone: str, now_ms: int) -> None:
@@ -119,47 +220,7 @@ def save(conn: apsw.Connection, agent: Agent, *, now_ms: int) -> None:
     """
     if agent.id in RESERVED:
         raise ConfigInvalid(f"an agent can't have the id {agent.id!r}, which is reserved for people: take another id")
-    conn.execute(
-        """
-        INSERT INTO agents (id, name, provider, model, folder, instructions, config, concurrency, timezone,
-                            turn_timeout_ms, batch_size, idle_timeout_ms, tool_timeout_ms, output_limit_bytes,
-                            memory_limit_mb, resume_spoken, models, drafts, created_at, updated_at)
-        VALUES (:id, :name, :provider, :model, :folder, :instructions, :config, :concurrency, :timezone,
-                :turn_timeout_ms, :batch_size, :idle_timeout_ms, :tool_timeout_ms, :output_limit_bytes,
-                :memory_limit_mb, :resume_spoken, :models, :drafts, :now, :now)
-        ON CONFLICT (id) DO UPDATE
-           SET name = excluded.name, provider = excluded.provider, model = excluded.model, folder = excluded.folder,
-               instructions = excluded.instructions, config = excluded.config, concurrency = excluded.concurrency,
-               timezone = excluded.timezone, turn_timeout_ms = excluded.turn_timeout_ms,
-               batch_size = excluded.batch_size, idle_timeout_ms = excluded.idle_timeout_ms,
-               tool_timeout_ms = excluded.tool_timeout_ms, output_limit_bytes = excluded.output_limit_bytes,
-               memory_limit_mb = excluded.memory_limit_mb, resume_spoken = excluded.resume_spoken,
-               models = excluded.models, drafts = excluded.drafts,
-               chosen_provider = CASE WHEN excluded.provider = agents.provider THEN agents.chosen_provider END,
-               retired_at = NULL, updated_at = excluded.updated_at
-        """,
-        {
-            "id": agent.id,
-            "name": agent.name,
-            "provider": agent.provider,
-            "model": agent.model,
-            "folder": agent.folder,
-            "instructions": agent.instructions,
-            "config": json.dumps(agent.config),
-            "concurrency": agent.concurrency,
-            "timezone": agent.timezone,
-            "turn_timeout_ms": agent.turn_timeout_ms,
-            "batch_size": agent.batch_size,
-            "idle_timeout_ms": agent.idle_timeout_ms,
-            "tool_timeout_ms": agent.tool_timeout_ms,
-            "output_limit_bytes": agent.output_limit_bytes,
-            "memory_limit_mb": agent.memory_limit_mb,
-            "resume_spoken": int(agent.resume_spoken),
-            "drafts": int(agent.drafts),
-            "models": json.dumps(agent.models),
-            "now": now_ms,
-        },
-    )
+    conn.execute(_SAVE, {**_COLUMNS.bindings(agent), "now": now_ms})
 
 
 def choose_provider(conn: apsw.Connection, agent_id: str, provider: str, *, now_ms: int) -> bool:

@@ -19,9 +19,11 @@ from shared.rest.admin import retire
 from shared.rest.http import free_programs
 from shared.rest.http.common import OK, LimitQuery, Ok, Removed
 from shared.rest.http.endpoint import Body, RequestRefused, endpoint
+from shared.rest.http.row_views import shows_settings_of
 from shared.rest.http.service import Service
 from shared.roster import agents_and_teams
 from shared.roster.agents_and_teams import known_agent
+from shared.roster.changes import without_defaults
 
 _CHOOSES = "At its next turn dispatch chooses a provider that is installed and has a key; the agent keeps it."
 
@@ -60,31 +62,16 @@ class PauseBody(Body):
     reason: str = Field(default="paused by hand", min_length=1, max_length=500)
 
 
+@shows_settings_of(agents.Agent)
 class AgentView(TypedDict):
     """An agent's settings; ``system_prompt`` is TinyAGI's name for ``instructions``.
 
     Without a ``folder``, the agent works in a folder named by its id. A limit that is null is the one of the settings.
     """
 
-    name: str
-    provider: str
     model: str
     working_directory: str
     system_prompt: str
-    instructions: str
-    config: dict[str, Any]
-    concurrency: int
-    timezone: str
-    folder: str | None
-    turn_timeout_ms: int | None
-    idle_timeout_ms: int | None
-    tool_timeout_ms: int | None
-    output_limit_bytes: int | None
-    memory_limit_mb: int | None
-    batch_size: int | None
-    resume_spoken: bool
-    drafts: bool
-    models: list[str]
     chosen_provider: str | None
     default: bool
     paused: NotRequired[AgentPauseView]
@@ -115,9 +102,7 @@ class HeartbeatBody(Body):
 class AgentBody(agents_and_teams.AgentChange, Body):
     """Fields that are left out stay as they are. A ``PUT`` to a retired agent brings it back."""
 
-    model_config = ConfigDict(
-        extra="forbid", strict=False, str_max_length=100_000, json_schema_extra=agents_and_teams.without_defaults
-    )
+    model_config = ConfigDict(extra="forbid", strict=False, str_max_length=100_000, json_schema_extra=without_defaults)
 
     working_directory: str | None = Field(
         default=None, description="the same as folder, and may begin with the path of the agents' folder"
@@ -150,25 +135,10 @@ class AgentHistoryQuery(HistoryQuery):
 def agent_view(agent: agents.Agent, settings: Settings, pause: AgentPause | None = None) -> AgentView:
     """The agent as the API shows it; *pause*: why it does not work now."""
     view: AgentView = {
-        "name": agent.name,
-        "provider": agent.provider,
+        **agents.settings(agent),  # type: ignore[typeddict-item]
         "model": agent.model or "",
         "working_directory": str(folder_of(agent, settings)),
         "system_prompt": agent.instructions,
-        "instructions": agent.instructions,
-        "config": agent.config,
-        "concurrency": agent.concurrency,
-        "timezone": agent.timezone,
-        "folder": agent.folder,
-        "turn_timeout_ms": agent.turn_timeout_ms,
-        "idle_timeout_ms": agent.idle_timeout_ms,
-        "tool_timeout_ms": agent.tool_timeout_ms,
-        "output_limit_bytes": agent.output_limit_bytes,
-        "memory_limit_mb": agent.memory_limit_mb,
-        "batch_size": agent.batch_size,
-        "resume_spoken": agent.resume_spoken,
-        "drafts": agent.drafts,
-        "models": list(agent.models),
         "chosen_provider": agent.chosen_provider,
         "default": agent.is_default,
     }

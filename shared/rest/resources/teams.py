@@ -17,6 +17,7 @@ from shared.rest.http.endpoint import Body, endpoint
 from shared.rest.http.service import Service
 from shared.roster import agents_and_teams
 from shared.roster.agents_and_teams import known_team
+from shared.roster.changes import without_defaults
 
 
 class TeamView(TypedDict):
@@ -44,7 +45,7 @@ class PostedRoomLine(TypedDict):
 class TeamBody(Body):
     """Fields that are left out stay as they are. A new team needs *agents*; by default the first of them leads."""
 
-    model_config = ConfigDict(extra="ignore", json_schema_extra=agents_and_teams.without_defaults)
+    model_config = ConfigDict(extra="ignore", json_schema_extra=without_defaults)
 
     name: str = Field(default="", min_length=1, max_length=200)
     agents: list[str] = Field(default=[], min_length=1, max_length=agents_and_teams.MOST_MEMBERS)

@@ -42,7 +42,7 @@ def claude(scale: Scale) -> Iterator[Line]:
     models = importlib.import_module("tests.agents.model_api")  # at run time: mypy reads benchmarks, and no tests
     with models.serving_beside(_KEY) as api, System(scale.place("claude"), _models(path, api.url)) as system:
         chats = 1 + count * scale.rounds
-        agent = Agent("real", "real", "claude", "scripted-1", None, "Be kind.", {}, 1, "UTC", is_default=False)
+        agent = Agent("real", "real", "claude", "scripted-1", "Be kind.")
         wire(system.db, [(agent, _FIRST_CHAT + number) for number in range(chats)])
         system.start("ingest", "dispatch")
         turns, bare = uvloop.run(_measure(system, scale.rounds, count, Path(program), api.url))

@@ -198,9 +198,9 @@ def _place(conn: apsw.Connection, agent: str, chat: int) -> Place:
 
 def echo_agent(name: str) -> Agent:
     """An agent that repeats what it receives."""
-    return Agent(name, name, "echo", None, None, "", {}, 1, "UTC", is_default=False)
+    return Agent(name, name)
 
 
 def command_agent(name: str, *command: str) -> Agent:
     """An agent that is a program."""
-    return Agent(name, name, "command", None, None, "", {"command": list(command)}, 1, "UTC", is_default=False)
+    return Agent(name, name, "command", config={"command": list(command)})

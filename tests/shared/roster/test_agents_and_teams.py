@@ -40,7 +40,9 @@ def talk_to(conn, agent_id):
 
 def test_a_new_agent_has_the_named_settings_and_defaults(conn):
     saved = save(conn, "coder", zone="Europe/Rome", instructions="Be brief.", batch_size=3, turn_timeout_ms=5000)
-    expected = agents.Agent("coder", "coder", "echo", None, None, "Be brief.", {}, 1, "Europe/Rome", False, 5000, 3)
+    expected = agents.Agent(
+        "coder", "coder", instructions="Be brief.", timezone="Europe/Rome", turn_timeout_ms=5000, batch_size=3
+    )
     assert (saved.agent, saved.is_new) == (expected, True)
     assert agents.get(conn, "coder") == expected
 

@@ -18,7 +18,8 @@ from shared.rest.http.common import OK, Ok, PageQuery, Removed
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.messages import ChannelOrAccount
-from shared.roster import agents_and_teams, wirings
+from shared.roster import wirings
+from shared.roster.changes import without_defaults
 from shared.roster.wirings import Others
 
 _UNKNOWN = {404: "there is no such chat"}
@@ -85,7 +86,7 @@ class NewChatBody(Body):
 class ChatChangeBody(Body):
     """Fields that are left out stay as they are. *refused*: no agent is wanted there, and no approver is asked."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra=agents_and_teams.without_defaults)
+    model_config = ConfigDict(extra="forbid", json_schema_extra=without_defaults)
 
     name: str | None = Field(default=None, min_length=1, max_length=200)
     senderPolicy: SenderPolicy = "strict"
@@ -96,7 +97,7 @@ class ChatChangeBody(Body):
 class WiringChangeBody(Body):
     """Fields that are left out stay as they are. In a new wiring, the agent answers when mentioned."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra=agents_and_teams.without_defaults)
+    model_config = ConfigDict(extra="forbid", json_schema_extra=without_defaults)
 
     engageMode: EngageMode = "mention"
     engagePattern: str | None = Field(default=None, max_length=500, description="RE2; needed if engageMode is pattern")

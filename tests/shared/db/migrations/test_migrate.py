@@ -59,7 +59,7 @@ def test_the_first_agent_is_not_made_again_where_agents_are(db, conn):
 
 def test_saving_an_agent_keeps_the_default_agent(conn):
     with transaction(conn):
-        agents.save(conn, agents.Agent("assistant", "A", "echo", None, None, "", {}, 2, "UTC", False), now_ms=NOW)
+        agents.save(conn, agents.Agent("assistant", "A", concurrency=2), now_ms=NOW)
     assert agents.default(conn).concurrency == 2
 
 

@@ -1,0 +1,31 @@
+"""Changes of rows as pydantic models: their fields are the settings that the row declares."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, Field, create_model
+
+from shared.core.row_settings import settings_of
+
+Change = TypeVar("Change", bound=BaseModel)
+
+
+def takes_settings_of(row: type) -> Callable[[type[Change]], type[Change]]:
+    """Give a model the settings of *row* as fields; the model is of those that are named."""
+
+    def with_settings(model: type[Change]) -> type[Change]:
+        fields: dict[str, Any] = {
+            name: (Annotated[each.annotation, Field(description=each.says.description)], None)
+            for name, each in settings_of(row).items()
+        }
+        return create_model(
+            model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__, **fields
+        )
+
+    return with_settings
+
+
+def without_defaults(schema: dict[str, Any]) -> None:
+    """Take the defaults out of a change's JSON schema, because a field that is not named stays."""
+    for each in schema["properties"].values():
+        each.pop("default", None)
