@@ -1,4 +1,8 @@
-"""A channel, a provider, a tool and a job: each is one new file and one registry line, in a copy of the tree."""
+"""What one adds to Postroom is in one place, shown in a copy of the tree.
+
+A channel, a provider, a tool and a job are one new file and one registry line. A setting of an agent is its column and
+its declaration.
+"""
 
 import contextlib
 import difflib
@@ -14,6 +18,7 @@ import sys
 import tempfile
 import textwrap
 import threading
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -174,6 +179,14 @@ JOB = '''
         sys.stdout.write("".join(f"{row.sender} {row['count']}\\n" for row in counted.collect()))
         return 0
 '''
+
+SETTING = """
+    motto: Annotated[
+        str,
+        MaxLen(80),
+        RowSetting("What it says first of all.", "motto", "said before the first answer", unset="silence"),
+    ] = ""
+"""
 
 
 @pytest.fixture
@@ -341,6 +354,59 @@ def test_a_tool_is_one_file_and_one_line(tree):
     assert names[-1] == "roll_dice"
     assert rolled == {"ok": True, "text": "assistant rolled 4.", "isError": False}
     assert wrong["text"].startswith("argument 'sides': should be a valid integer")
+
+
+def test_a_setting_of_an_agent_is_its_column_and_its_declaration(tree):
+    number = 1 + max(int(each.name[:4]) for each in (tree / "shared/db/migrations").glob("*.sql"))
+    migration = f"shared/db/migrations/{number:04}_motto.sql"
+    (tree / migration).write_text("ALTER TABLE agents ADD COLUMN motto TEXT NOT NULL DEFAULT '';\n")
+    rows = tree / "shared/db/roster/agents.py"
+    rows.write_text(rows.read_text().replace("    is_default: bool", f"{SETTING[1:]}    is_default: bool"))
+    assert changes(tree) == {migration: (1, 0), "shared/db/roster/agents.py": (5, 0)}
+
+    shutil.copytree(ROOT / "emulator", tree / "emulator", ignore=shutil.ignore_patterns("__pycache__"))
+    (tree / "postroom.toml").write_text('[agents.coder]\nmotto = "from the file"\n')
+    with running(tree, "api") as urls:
+        api = f"{urls['api']}/api"
+        seeded = call("GET", f"{api}/agents/coder")["motto"]
+        put = call("PUT", f"{api}/agents/coder", {"motto": "by REST"})["agent"]["motto"]
+        difference = emulator(tree, urls["api"], "diff", code=1)
+        emulator(tree, urls["api"], "agents", "set", "coder", "--motto", "by option")
+        shown = emulator(tree, urls["api"], "agents", "show", "coder")
+        emulator(tree, urls["api"], "seed", "--apply")
+        applied = call("GET", f"{api}/agents/coder")["motto"]
+        schemas = call("GET", f"{api}/openapi.json")["components"]["schemas"]
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            call("PUT", f"{api}/agents/coder", {"motto": "m" * 81})
+    assert (seeded, put, applied) == ("from the file", "by REST", "from the file")
+    assert re.search(r"agents\.coder\.motto +from the file +by REST", difference)
+    assert re.search(r"^motto +by option$", shown, re.MULTILINE)
+    asked = {"description": "said before the first answer", "maxLength": 80, "title": "Motto", "type": "string"}
+    assert [schemas[name]["properties"]["motto"] for name in ("AgentBody", "RosterAgent")] == [asked] * 2
+    assert schemas["Agent"]["properties"]["motto"] == {"title": "Motto", "type": "string"}
+    assert "What it says first of all." in emulator(tree, "", "agents", "set", "--help")
+    page = run(tree, "shared.roster.agents_page")
+    assert "| `motto` | `--motto` | silence | text, at most 80 characters | What it says first of all. |" in page
+
+
+def emulator(tree, url, *arguments, code=0):
+    """What a command of the copy's command line prints about the Postroom at *url*."""
+    return run(tree, "emulator", *arguments, code=code, POSTROOM_URL=url, COLUMNS="200")
+
+
+def run(tree, module, *arguments, code=0, **environment):
+    """What a program of the copy prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=tree,
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
 
 
 @pytest.mark.spark

@@ -6,7 +6,7 @@ share, writes the result, and turns a failure into a sentence and an exit code.
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar, get_type_hints
@@ -18,8 +18,10 @@ from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE
 from emulator.base.terminal import PROSE, escape, indent_more
 from emulator.cli import client, output
+from emulator.cli.commands import setting_options
 from emulator.cli.output import CommandResult
 from shared.core.errors import PostroomError
+from shared.core.row_settings import SettingField
 
 State = Annotated[Path | None, typer.Option(help="The state folder of the emulator.", show_default=str(STATE))]
 Url = Annotated[
@@ -43,17 +45,21 @@ def group(help_: str) -> typer.Typer:
 
 
 def command(
-    app: typer.Typer, name: str, *, takes_minus: bool = False
+    app: typer.Typer, name: str, *, takes_minus: bool = False, settings: Mapping[str, SettingField] | None = None
 ) -> Callable[[Callable[..., CommandResult]], Callable[..., CommandResult]]:
     """Register a function whose first parameter is the API as a command; the function itself stays unchanged.
 
     Args:
         takes_minus: an argument may begin with a minus, as the ids of Telegram's groups do.
+        settings: those of a row; the command takes each as an option, and gets them by keyword.
     """
 
     def made(run: Callable[..., CommandResult]) -> Callable[..., CommandResult]:
         hints = get_type_hints(run, include_extras=True)
-        _, *own = inspect.signature(run).parameters.values()
+        _, *named = inspect.signature(run).parameters.values()
+        own = [each.replace(annotation=hints[each.name]) for each in named if each.kind is not each.VAR_KEYWORD]
+        if settings is not None:
+            own = setting_options.parameters(settings, own)
 
         @wraps(run)
         def entry(*, state: Path | None, url: str | None, as_json: bool, **arguments: Any) -> None:
@@ -64,12 +70,11 @@ def command(
             output.write(command_result, as_json=as_json)
             raise typer.Exit(command_result.code)
 
-        kinds = {each.name: hints[each.name] for each in own} | {name: kind for name, (kind, _) in _COMMON.items()}
-        parameters = [each.replace(annotation=hints[each.name], kind=each.KEYWORD_ONLY) for each in own] + [
+        parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in own] + [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
             for name, (kind, default) in _COMMON.items()
         ]
-        entry.__annotations__ = kinds
+        entry.__annotations__ = {each.name: each.annotation for each in parameters}
         entry.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         del entry.__wrapped__  # typer would look at the function behind it
         app.command(name, context_settings={"ignore_unknown_options": takes_minus})(entry)

@@ -17,7 +17,7 @@ def test_set_creates_an_agent_and_then_changes_only_the_named_settings(postroom:
     made = postroom.run("agents", "set", "coder", "--name", "Coder", "--concurrency", "3", "--turn-timeout", "90s")
     assert "Agent coder is created." in made.stdout
     changed = postroom.run("agents", "set", "coder", "--model", "big", "--config", '{"a": [1]}', "--batch-size", "4")
-    assert changed.stdout == "Agent coder: config, model, batch_size set.\n"
+    assert changed.stdout == "Agent coder: model, config, batch_size set.\n"
 
     row = "SELECT json_array(name, model, concurrency, json(config), turn_timeout_ms, batch_size) FROM agents"
     assert postroom.column(f"{row} WHERE id = 'coder'") == ['["Coder","big",3,{"a":[1]},90000,4]']
