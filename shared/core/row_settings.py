@@ -1,4 +1,4 @@
-"""The settings of a row: what an operator may choose of it, declared once, as fields of the row's dataclass.
+"""The settings of a row: what an operator may choose of it, declared once, as fields of the row's type.
 
 ::
 
@@ -8,8 +8,8 @@ The type, the limits and the default are the field's own. From this one line com
 body and of the view, the option of the command line, the key of ``postroom.toml`` and the line in the docs.
 """
 
-from dataclasses import MISSING, Field, dataclass, fields
-from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 _UNITS = ("ms", "bytes", "mb")  # a name ends with its unit
 
@@ -24,6 +24,7 @@ class RowSetting:
         description: for a programmer, in the OpenAPI document.
         unset: what a new row has instead of a value, where that is no constant.
         yes: what a true one is shown as.
+        option: on the command line, where its name would be long.
     """
 
     help: str
@@ -31,6 +32,7 @@ class RowSetting:
     description: str | None = None
     unset: str = ""
     yes: str = "yes"
+    option: str | None = None
 
 
 class SettingField(NamedTuple):
@@ -50,10 +52,15 @@ class SettingField(NamedTuple):
 
     @property
     def kind(self) -> type:
-        """The type of a value: ``int`` for ``int | None``, ``list`` for ``list[str]``."""
+        """The type of a value: ``int`` for ``int | None``, ``list`` for ``list[str]``, ``str`` for words."""
         parts = get_args(self.type)
         found: type = parts[0] if self.may_be_none else get_origin(self.type) or self.type
-        return found
+        return str if self.words else found
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that it may be, if it is one of a few."""
+        return get_args(self.type) if get_origin(self.type) is Literal else ()
 
     @property
     def may_be_none(self) -> bool:
@@ -69,21 +76,29 @@ class SettingField(NamedTuple):
     @property
     def option(self) -> str:
         """Its option of the command line: ``--turn-timeout``."""
-        return "--" + self.name.removesuffix(f"_{self.unit}").replace("_", "-")
+        return self.says.option or "--" + self.name.removesuffix(f"_{self.unit}").replace("_", "-")
 
 
 def settings_of(row: Any) -> dict[str, SettingField]:
-    """The settings of *row*, a dataclass, by name and in their order."""
-    plain, full = get_type_hints(row), get_type_hints(row, include_extras=True)
-    found = {}
-    for each in fields(row):
-        says = [part for part in get_args(full[each.name])[1:] if isinstance(part, RowSetting)]
-        if get_origin(full[each.name]) is Annotated and says:
-            found[each.name] = SettingField(each.name, plain[each.name], full[each.name], _default(each), says[0])
-    return found
+    """The settings of *row*, a dataclass or a NamedTuple, by name and in their order."""
+    plain, full, defaults = get_type_hints(row), get_type_hints(row, include_extras=True), _defaults(row)
+    return {
+        name: SettingField(name, plain[name], annotation, defaults.get(name), says)
+        for name, annotation in full.items()
+        for says in get_args(annotation)
+        if isinstance(says, RowSetting)
+    }
 
 
-def _default(field: Field[Any]) -> Any:
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return None if field.default is MISSING else field.default
+def _defaults(row: Any) -> dict[str, Any]:
+    if not is_dataclass(row):
+        found: dict[str, Any] = row._field_defaults
+        return found
+    made = {each.name: each.default_factory() for each in fields(row) if each.default_factory is not MISSING}
+    return made | {each.name: each.default for each in fields(row) if each.default is not MISSING}
+
+
+def camel(name: str) -> str:
+    """``engageMode``: the name in those parts of REST that write names so."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))

@@ -10,13 +10,17 @@ from shared.core.row_settings import settings_of
 Change = TypeVar("Change", bound=BaseModel)
 
 
-def takes_settings_of(row: type) -> Callable[[type[Change]], type[Change]]:
-    """Give a model the settings of *row* as fields; the model is of those that are named."""
+def takes_settings_of(row: type, name: Callable[[str], str] = str) -> Callable[[type[Change]], type[Change]]:
+    """Give a model the settings of *row* as fields, each of which may be left out.
+
+    Args:
+        name: what a setting is called in the model.
+    """
 
     def with_settings(model: type[Change]) -> type[Change]:
         fields: dict[str, Any] = {
-            name: (Annotated[each.annotation, Field(description=each.says.description)], None)
-            for name, each in settings_of(row).items()
+            name(each.name): (Annotated[each.annotation, Field(description=each.says.description)], None)
+            for each in settings_of(row).values()
         }
         return create_model(
             model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__, **fields

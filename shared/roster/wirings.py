@@ -1,7 +1,7 @@
 """Wires agents to chats. REST, CLI, approvals, pairing and routing all do it here, so that no wiring is half made."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict
 
 import apsw
 
@@ -10,16 +10,7 @@ from shared.core.errors import ConfigInvalid, NotFound, WrongState
 from shared.core.text import patterns
 from shared.db.roster import agents, chats, destinations, wirings
 from shared.db.roster.chats import Chat
-from shared.db.roster.wirings import EngageMode, IgnoredMessagePolicy, SenderScope, SessionMode, Wiring
-
-WORDS: Mapping[str, tuple[str, ...]] = {
-    "engage_mode": get_args(EngageMode),
-    "sender_scope": get_args(SenderScope),
-    "ignored_message_policy": get_args(IgnoredMessagePolicy),
-    "session_mode": get_args(SessionMode),
-}
-_HIGHEST = 1_000_000  # the highest priority; the lowest is its negative
-FIELDS = (*WORDS, "engage_pattern", "priority")
+from shared.db.roster.wirings import HIGHEST_PRIORITY, SETTINGS, Wiring
 
 Others = Literal["keep", "remove", "refuse"]
 
@@ -58,7 +49,7 @@ def connect(
     known = wirings.get(conn, chat_id, agent)
     wanted = {**_known_or_default(chat, known), **(changes or {})}
     _check(wanted)
-    wiring = wirings.put(conn, chat_id, agent, now_ms=now_ms, **wanted)
+    wiring = wirings.put(conn, chat_id, agent, wanted, now_ms=now_ms)
     destinations.name_after_chat(conn, agent, chat_id)
     if chat.refused_at is not None:
         chats.update(conn, chat_id, status="active", refused_at=None, now_ms=now_ms)  # the chat may have been retired
@@ -76,21 +67,26 @@ def _known_chat(conn: apsw.Connection, chat_id: int, agent: str) -> Chat:
 
 def _known_or_default(chat: Chat, known: Wiring | None) -> dict[str, Any]:
     if known is not None:
-        return {field: getattr(known, field) for field in FIELDS}
-    rest = {"engage_pattern": None, "sender_scope": "all", "ignored_message_policy": "drop", "priority": 0}
-    return {**rest, **defaults_for(chat, registry.traits(chat.channel).has_threads)}
+        return _settings(known)
+    new = {name: each.default for name, each in SETTINGS.items()}
+    return {**new, **defaults_for(chat, registry.traits(chat.channel).has_threads)}
+
+
+def _settings(wiring: Wiring) -> dict[str, Any]:
+    return {name: getattr(wiring, name) for name in SETTINGS}
 
 
 def _check(wanted: Mapping[str, Any]) -> None:
-    unknown = sorted(wanted.keys() - set(FIELDS))
+    unknown = sorted(wanted.keys() - SETTINGS.keys())
     if unknown:
-        raise ConfigInvalid(f"a wiring has no {', '.join(unknown)}; it has {', '.join(FIELDS)}")
-    for field, words in WORDS.items():
-        if wanted[field] not in words:
-            raise ConfigInvalid(f"{field} {wanted[field]!r} of a wiring is none of {', '.join(words)}")
-    if type(wanted["priority"]) is not int or abs(wanted["priority"]) > _HIGHEST:
+        raise ConfigInvalid(f"a wiring has no {', '.join(unknown)}; it has {', '.join(SETTINGS)}")
+    for name, each in SETTINGS.items():
+        if each.words and wanted[name] not in each.words:
+            raise ConfigInvalid(f"{name} {wanted[name]!r} of a wiring is none of {', '.join(each.words)}")
+    highest = HIGHEST_PRIORITY
+    if type(wanted["priority"]) is not int or abs(wanted["priority"]) > highest:
         raise ConfigInvalid(
-            f"priority {wanted['priority']!r} of a wiring is not a whole number from -{_HIGHEST} to {_HIGHEST}"
+            f"priority {wanted['priority']!r} of a wiring is not a whole number from -{highest} to {highest}"
         )
     pattern = wanted["engage_pattern"]
     if not isinstance(pattern, str | None):
@@ -133,7 +129,7 @@ def connect_beside(
         raise WrongState(_both_would_answer(chat_id, agent, [each.agent for each in rest]))
     moved: dict[str, Any] = {}
     if others == "remove" and is_new and len(rest) == 1:
-        moved = {field: getattr(rest[0], field) for field in FIELDS}
+        moved = _settings(rest[0])
     connect(conn, chat_id, agent, {**moved, **(changes or {})}, now_ms=now_ms)
     if others != "remove":
         return []

@@ -31,7 +31,7 @@ def _option(each: SettingField) -> Any:
     if each.kind is bool:
         flag = f"{each.option}/--no-{each.option.removeprefix('--')}"
         return Annotated[bool | None, typer.Option(flag, help=each.says.help)]
-    kind = int if each.kind is int and not each.may_be_none else str
+    kind = each.type if each.words else int if each.kind is int and not each.may_be_none else str
     return Annotated[kind | None, typer.Option(each.option, help=each.says.help)]
 
 

@@ -1,7 +1,7 @@
 """A dataclass as the row of a table: its fields are the columns, in the same order."""
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import Any, Generic, TypeVar, get_origin, get_type_hints
 
@@ -22,7 +22,7 @@ class Columns(Generic[Row]):
         self._row = row
         self._names = tuple(field.name for field in fields(row))  # type: ignore[arg-type]
         self._read = {name: _READ[kinds[name]] for name in self._names if kinds[name] in _READ}
-        self.selected = ", ".join(self._names)
+        self.selected = listed(self._names)
 
     def read(self, stored: Sequence[Any]) -> Row:
         """The row from the columns of ``selected``."""
@@ -40,16 +40,16 @@ def _stored(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict | list) else value
 
 
-def listed(names: Collection[str]) -> str:
-    """``name, model``: the columns of an INSERT."""
-    return ", ".join(names)
+def listed(names: Iterable[str], table: str = "") -> str:
+    """``name, model``: the columns of a SELECT or an INSERT; with the table ``a.`` of a join, ``a.name, a.model``."""
+    return ", ".join(f"{table}{name}" for name in names)
 
 
-def bound(names: Collection[str]) -> str:
+def bound(names: Iterable[str]) -> str:
     """``:name, :model``: their values."""
     return ", ".join(f":{name}" for name in names)
 
 
-def replaced(names: Collection[str]) -> str:
+def replaced(names: Iterable[str]) -> str:
     """``name = excluded.name, model = excluded.model``: their change where the row exists."""
     return ", ".join(f"{name} = excluded.{name}" for name in names)

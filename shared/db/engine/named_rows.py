@@ -3,6 +3,10 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import typing_extensions
+
+from shared.core.row_settings import settings_of
+
 View = TypeVar("View")
 
 NEWEST = 2**63 - 1
@@ -20,3 +24,21 @@ def named(view: type[View], found: list[tuple[Any, ...]], **read: Callable[[Any]
         for each in shown:
             each[field] = function(each[field])
     return shown
+
+
+def shows_settings_of(row: type, name: Callable[[str], str] = str) -> Callable[[type[View]], type[View]]:
+    """Give a view, a TypedDict, the settings of *row* behind its own fields; a field that it has stays its own.
+
+    Args:
+        name: what a setting is called in the view.
+    """
+
+    def with_settings(view: type[View]) -> type[View]:
+        shown = {name(each.name): each.type for each in settings_of(row).values()}
+        own = view.__annotations__
+        typed_dict: Any = typing_extensions.TypedDict
+        made: Any = typed_dict(view.__name__, own | {key: each for key, each in shown.items() if key not in own})
+        made.__module__, made.__doc__ = view.__module__, view.__doc__
+        return made  # type: ignore[no-any-return]
+
+    return with_settings

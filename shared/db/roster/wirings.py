@@ -1,9 +1,13 @@
 """Wirings: which agent answers in which chat, and when. ``shared.roster.wirings`` checks and saves them."""
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple
 
 import apsw
+from annotated_types import Ge, Le, MaxLen
 
+from shared.core.row_settings import RowSetting, settings_of
+from shared.db.engine.columns import bound, listed, replaced
 from shared.db.engine.connection import rows
 from shared.db.roster.chats import Chat
 
@@ -11,21 +15,66 @@ EngageMode = Literal["pattern", "mention", "mention-sticky"]
 SenderScope = Literal["all", "known"]
 IgnoredMessagePolicy = Literal["drop", "accumulate"]
 SessionMode = Literal["shared", "per-thread", "agent-shared"]
+HIGHEST_PRIORITY = 1_000_000  # the lowest is its negative
 
 
 class Wiring(NamedTuple):
-    """A row of ``wirings``."""
+    """A row of ``wirings``, and the one list of a wiring's settings: see :mod:`shared.core.row_settings`."""
 
     id: int
     chat_id: int
     agent: str
-    engage_mode: str
-    engage_pattern: str | None
-    sender_scope: str
-    ignored_message_policy: str
-    session_mode: str
-    priority: int
     created_at: int
+    engage_mode: Annotated[
+        EngageMode,
+        RowSetting(
+            "When it answers. mention: to mentions, and in direct chats; mention-sticky: also from then on in that "
+            "thread; pattern: when --pattern matches.",
+            "when",
+            option="--mode",
+        ),
+    ] = "mention"
+    engage_pattern: Annotated[
+        str | None,
+        MaxLen(500),
+        RowSetting(
+            "A regular expression (RE2) for --mode pattern.",
+            "pattern",
+            "RE2; needed if engageMode is pattern",
+            option="--pattern",
+        ),
+    ] = None
+    sender_scope: Annotated[
+        SenderScope,
+        RowSetting(
+            "Whom it answers: everyone whom the chat lets in, or known users only.", "to whom", option="--scope"
+        ),
+    ] = "all"
+    ignored_message_policy: Annotated[
+        IgnoredMessagePolicy,
+        RowSetting(
+            "What happens to the other messages; accumulate: the agent reads them at its next turn.",
+            "the rest",
+            option="--ignored",
+        ),
+    ] = "drop"
+    session_mode: Annotated[
+        SessionMode,
+        RowSetting(
+            "Where it keeps its context: one session for the chat, for each thread, or for all chats.",
+            "session",
+            option="--session",
+        ),
+    ] = "shared"
+    priority: Annotated[
+        int,
+        Ge(-HIGHEST_PRIORITY),
+        Le(HIGHEST_PRIORITY),
+        RowSetting("If several agents answer, the highest priority answers first.", "priority"),
+    ] = 0
+
+
+SETTINGS = settings_of(Wiring)
 
 
 class WiredChat(NamedTuple):
@@ -37,14 +86,12 @@ class WiredChat(NamedTuple):
 
 
 # Sorted in Python: in SQL each message would build a temporary table for one or two rows.
-FIND_CHAT = """
-    SELECT c.id, c.channel, c.platform_id, c.is_group, c.status, c.sender_policy, c.refused_at, c.name, c.opens_for,
-           c.created_at,
+FIND_CHAT = f"""
+    SELECT {listed(Chat._fields, "c.")},
            EXISTS (SELECT 1
                      FROM albums a
                     WHERE a.channel = :channel AND a.platform_id = :platform_id AND a.status = 'gathering'),
-           w.id, w.chat_id, w.agent, w.engage_mode, w.engage_pattern, w.sender_scope, w.ignored_message_policy,
-           w.session_mode, w.priority, w.created_at
+           {listed(Wiring._fields, "w.")}
       FROM chats c
       LEFT JOIN wirings w ON w.chat_id = c.id
      WHERE c.channel = :channel AND c.platform_id = :platform_id
@@ -62,10 +109,16 @@ def find_chat(conn: apsw.Connection, channel: str, platform_id: str) -> WiredCha
     return WiredChat(chat, sorted(wired, key=_rank), bool(found[0][_CHAT_COLUMNS]))
 
 
-_SELECT = """
-    SELECT id, chat_id, agent, engage_mode, engage_pattern, sender_scope, ignored_message_policy, session_mode,
-           priority, created_at
+_SELECT = f"""
+    SELECT {listed(Wiring._fields)}
       FROM wirings
+"""
+_PUT = f"""
+    INSERT INTO wirings (chat_id, agent, {listed(SETTINGS)}, created_at)
+    VALUES (:chat_id, :agent, {bound(SETTINGS)}, :now)
+    ON CONFLICT (chat_id, agent) DO UPDATE
+       SET {replaced(SETTINGS)}
+    RETURNING {listed(Wiring._fields)}
 """
 
 
@@ -85,46 +138,13 @@ def get(conn: apsw.Connection, chat_id: int, agent: str) -> Wiring | None:
     return Wiring(*found[0]) if found else None
 
 
-def put(
-    conn: apsw.Connection,
-    chat_id: int,
-    agent: str,
-    *,
-    engage_mode: str,
-    engage_pattern: str | None,
-    sender_scope: str,
-    ignored_message_policy: str,
-    session_mode: str,
-    priority: int,
-    now_ms: int,
-) -> Wiring:
-    """Create or change the wiring; its id and ``created_at`` stay."""
-    found = rows(
-        conn,
-        """
-        INSERT INTO wirings (chat_id, agent, engage_mode, engage_pattern, sender_scope, ignored_message_policy,
-                             session_mode, priority, created_at)
-        VALUES (:chat_id, :agent, :engage_mode, :engage_pattern, :sender_scope, :ignored_message_policy,
-                :session_mode, :priority, :now)
-        ON CONFLICT (chat_id, agent) DO UPDATE
-           SET engage_mode = excluded.engage_mode, engage_pattern = excluded.engage_pattern,
-               sender_scope = excluded.sender_scope, ignored_message_policy = excluded.ignored_message_policy,
-               session_mode = excluded.session_mode, priority = excluded.priority
-        RETURNING id, chat_id, agent, engage_mode, engage_pattern, sender_scope, ignored_message_policy, session_mode,
-                  priority, created_at
-        """,
-        {
-            "chat_id": chat_id,
-            "agent": agent,
-            "engage_mode": engage_mode,
-            "engage_pattern": engage_pattern,
-            "sender_scope": sender_scope,
-            "ignored_message_policy": ignored_message_policy,
-            "session_mode": session_mode,
-            "priority": priority,
-            "now": now_ms,
-        },
-    )
+def put(conn: apsw.Connection, chat_id: int, agent: str, settings: Mapping[str, Any], *, now_ms: int) -> Wiring:
+    """Create or change the wiring; its id and ``created_at`` stay.
+
+    Args:
+        settings: all of them.
+    """
+    found = rows(conn, _PUT, {**settings, "chat_id": chat_id, "agent": agent, "now": now_ms})
     return Wiring(*found[0])
 
 

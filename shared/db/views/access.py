@@ -11,12 +11,14 @@ from typing_extensions import TypedDict
 
 from shared.core import content
 from shared.core.policy import SenderPolicy
+from shared.core.row_settings import camel
 from shared.db.access import approvals as approval_rows
 from shared.db.access.pairings import Grants
 from shared.db.access.user_roles import RoleName
+from shared.db.engine.columns import listed
 from shared.db.engine.connection import rows, scalar
-from shared.db.engine.named_rows import NEWEST, named
-from shared.db.roster.wirings import EngageMode, IgnoredMessagePolicy, SenderScope, SessionMode
+from shared.db.engine.named_rows import NEWEST, named, shows_settings_of
+from shared.db.roster.wirings import SETTINGS, Wiring
 
 # -- chats, and the agents that answer there
 
@@ -89,6 +91,7 @@ def has_wired_chat(conn: apsw.Connection, channel: str) -> bool:
     return bool(scalar(conn, WIRED, {"channel": channel}))
 
 
+@shows_settings_of(Wiring, camel)
 class WiringView(TypedDict):
     """An agent that answers in a chat.
 
@@ -102,18 +105,15 @@ class WiringView(TypedDict):
     platformId: str
     chatName: str | None
     agent: str
-    engageMode: EngageMode
-    engagePattern: str | None
-    senderScope: SenderScope
-    ignoredMessagePolicy: IgnoredMessagePolicy
-    sessionMode: SessionMode
-    priority: int
     createdAt: int
 
 
-WIRINGS = """
-    SELECT w.id, w.chat_id, c.channel, c.platform_id, c.name, w.agent, w.engage_mode, w.engage_pattern, w.sender_scope,
-           w.ignored_message_policy, w.session_mode, w.priority, w.created_at
+_WIRING = f"""
+    SELECT w.id, w.chat_id, c.channel, c.platform_id, c.name, w.agent, w.created_at, {listed(SETTINGS, "w.")}
+"""
+
+WIRINGS = f"""
+{_WIRING}
       FROM wirings w
      CROSS JOIN chats c
      WHERE c.id = w.chat_id AND w.id < :before AND (:agent IS NULL OR w.agent = :agent)
@@ -121,9 +121,8 @@ WIRINGS = """
      LIMIT :limit
 """
 
-WIRINGS_OF_CHAT = """
-    SELECT w.id, w.chat_id, c.channel, c.platform_id, c.name, w.agent, w.engage_mode, w.engage_pattern, w.sender_scope,
-           w.ignored_message_policy, w.session_mode, w.priority, w.created_at
+WIRINGS_OF_CHAT = f"""
+{_WIRING}
       FROM chats c
      CROSS JOIN wirings w
      WHERE c.id = :chat AND w.chat_id = c.id AND (:agent IS NULL OR w.agent = :agent)
@@ -137,7 +136,7 @@ def wirings(conn: apsw.Connection, *, agent: str | None, before: int, limit: int
 
 def wirings_of_chat(conn: apsw.Connection, chat_id: int, *, agent: str | None = None) -> list[WiringView]:
     """The wirings of the chat, the highest priority first; with *agent*, only its own."""
-    found = named(WiringView, rows(conn, WIRINGS_OF_CHAT, {"chat": chat_id, "agent": agent}))
+    found: list[Any] = named(WiringView, rows(conn, WIRINGS_OF_CHAT, {"chat": chat_id, "agent": agent}))
     return sorted(found, key=lambda wiring: (-wiring["priority"], wiring["id"]))
 
 

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from shared.agents import registry
 from shared.core.settings import Settings
 from shared.core.time import clock
+from shared.db.engine.named_rows import shows_settings_of
 from shared.db.roster import agent_pauses, agents
 from shared.db.roster.agent_pauses import AgentPause, PauseCode
 from shared.db.views import history
@@ -19,7 +20,6 @@ from shared.rest.admin import retire
 from shared.rest.http import free_programs
 from shared.rest.http.common import OK, LimitQuery, Ok, Removed
 from shared.rest.http.endpoint import Body, RequestRefused, endpoint
-from shared.rest.http.row_views import shows_settings_of
 from shared.rest.http.service import Service
 from shared.roster import agents_and_teams
 from shared.roster.agents_and_teams import known_agent

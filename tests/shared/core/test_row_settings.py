@@ -1,12 +1,12 @@
 """The settings of a row, as its dataclass declares them."""
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal, NamedTuple
 
 import pytest
 from annotated_types import Le
 
-from shared.core.row_settings import RowSetting, settings_of
+from shared.core.row_settings import RowSetting, camel, settings_of
 
 TEXTS = RowSetting("What it does.", "label")
 
@@ -50,3 +50,17 @@ def test_its_type_has_no_limits_and_its_annotation_has_them():
 def test_kind_unit_and_option_follow_from_type_and_name(name, kind, may_be_none, unit, option):
     each = FOUND[name]
     assert (each.kind, each.may_be_none, each.unit, each.option) == (kind, may_be_none, unit, option)
+
+
+class Pair(NamedTuple):
+    id: int
+    mode: Annotated[Literal["one", "two"], RowSetting("What it does.", "label", option="--how")] = "two"
+
+
+def test_a_named_tuple_has_settings_too_and_an_option_may_have_another_name():
+    (mode,) = settings_of(Pair).values()
+    assert (mode.default, mode.kind, mode.words, mode.option) == ("two", str, ("one", "two"), "--how")
+
+
+def test_rest_may_write_a_name_as_one_word():
+    assert [camel(name) for name in ("priority", "ignored_message_policy")] == ["priority", "ignoredMessagePolicy"]

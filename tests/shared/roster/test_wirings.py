@@ -5,6 +5,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.queue import responses
 from shared.db.roster import chats, destinations, wirings
 from shared.db.roster.chats import Chat
+from shared.db.roster.wirings import Wiring
 from shared.rest.admin import retire
 from shared.roster import wirings as wiring
 from tests.forks import race
@@ -46,7 +47,7 @@ NEW = {
 def test_a_new_wiring_has_the_chats_defaults(conn, channel, is_group, engage, session):
     chat = make_chat(conn, "1", channel, is_group=is_group)
     made = connect(conn, chat)
-    assert made[1:] == (chat, "assistant", engage, None, "all", "drop", session, 0, NOW)
+    assert made == Wiring(made.id, chat, "assistant", NOW, engage, None, "all", "drop", session, 0)
     assert wirings.of_chat(conn, chat) == [made]
 
 

@@ -7,8 +7,11 @@ import typer
 
 from emulator.base import errors
 from emulator.cli.client import RestClient
+from emulator.cli.commands import setting_options
 from emulator.cli.commands.frame import Limit, command, group
 from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result
+from shared.core.row_settings import camel
+from shared.db.roster.wirings import SETTINGS
 
 app = group("Chats, and how they treat strangers.")
 wirings_app = group("Wirings: which agent answers in which chat, when, and to whom.")
@@ -139,38 +142,17 @@ def list_wirings(
     return result(found, _wirings(api, found))
 
 
-@command(wirings_app, "set")
+@command(wirings_app, "set", settings=SETTINGS)
 def set_wiring(
     api: RestClient,
     chat: Id,
     agent: Agent,
-    mode: Annotated[
-        Literal["mention", "mention-sticky", "pattern"] | None,
-        typer.Option(
-            help="When it answers. mention: to mentions, and in direct chats; mention-sticky: also from then on in "
-            "that thread; pattern: when --pattern matches."
-        ),
-    ] = None,
-    pattern: Annotated[str | None, typer.Option(help="A regular expression (RE2) for --mode pattern.")] = None,
-    scope: Annotated[
-        Literal["all", "known"] | None,
-        typer.Option(help="Whom it answers: everyone whom the chat lets in, or known users only."),
-    ] = None,
-    ignored: Annotated[
-        Literal["drop", "accumulate"] | None,
-        typer.Option(help="What happens to the other messages; accumulate: the agent reads them at its next turn."),
-    ] = None,
-    session: Annotated[
-        Literal["shared", "per-thread", "agent-shared"] | None,
-        typer.Option(help="Where it keeps its context: one session for the chat, for each thread, or for all chats."),
-    ] = None,
-    priority: Annotated[
-        int | None, typer.Option(help="If several agents answer, the highest priority answers first.")
-    ] = None,
+    *,
     instead: Annotated[
         bool, typer.Option("--instead", help="In place of the agents that answer there now, with their settings.")
     ] = False,
     also: Annotated[bool, typer.Option("--also", help="Beside the agents that answer there now.")] = False,
+    **settings: Any,
 ) -> CommandResult:
     """Let an agent answer in a chat, or change how. New wirings get defaults that suit the chat.
 
@@ -179,18 +161,13 @@ def set_wiring(
     """
     if instead and also:
         raise errors.UsageError("another agent is either replaced or kept: use only one of --instead, --also")
-    if pattern is not None and mode is None:
-        mode = "pattern"
-    change = _named(
-        engageMode=mode,
-        engagePattern=pattern,
-        senderScope=scope,
-        ignoredMessagePolicy=ignored,
-        sessionMode=session,
-        priority=priority,
-    )
+    change = setting_options.read(SETTINGS, settings)
+    if "engage_pattern" in change:
+        change.setdefault("engage_mode", "pattern")
     others = "remove" if instead else "keep" if also else "refuse"
-    saved = api.put("chats", chat, "wirings", agent, body=change, others=others)
+    saved = api.put(
+        "chats", chat, "wirings", agent, body={camel(name): value for name, value in change.items()}, others=others
+    )
     now = saved["wiring"]
     return result(
         saved, f"Agent {agent} answers in chat {chat}{_called(now['chatName'])}: {_how(now)}.", *_others(saved, agent)

@@ -8,9 +8,10 @@ from typing_extensions import TypedDict
 
 from shared.core.errors import NotFound, WrongState
 from shared.core.policy import SenderPolicy
+from shared.core.row_settings import camel
 from shared.core.time import clock
 from shared.db.roster import chats, destinations
-from shared.db.roster.wirings import EngageMode, IgnoredMessagePolicy, SenderScope, SessionMode
+from shared.db.roster.wirings import SETTINGS, Wiring
 from shared.db.views import access
 from shared.db.views.access import ChatView, WiringView
 from shared.rest.admin import retire
@@ -19,19 +20,12 @@ from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.messages import ChannelOrAccount
 from shared.roster import wirings
-from shared.roster.changes import without_defaults
+from shared.roster.changes import takes_settings_of, without_defaults
 from shared.roster.wirings import Others
 
 _UNKNOWN = {404: "there is no such chat"}
 _NOT_WIRED = {404: "there is no such chat, or the agent is not wired to it"}
-_FIELDS = {
-    "engageMode": "engage_mode",
-    "engagePattern": "engage_pattern",
-    "senderScope": "sender_scope",
-    "ignoredMessagePolicy": "ignored_message_policy",
-    "sessionMode": "session_mode",
-    "priority": "priority",
-}
+_FIELDS = {camel(name): name for name in SETTINGS}
 
 
 class SavedChat(TypedDict):
@@ -94,17 +88,11 @@ class ChatChangeBody(Body):
     refused: bool = False
 
 
+@takes_settings_of(Wiring, camel)
 class WiringChangeBody(Body):
     """Fields that are left out stay as they are. In a new wiring, the agent answers when mentioned."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra=without_defaults)
-
-    engageMode: EngageMode = "mention"
-    engagePattern: str | None = Field(default=None, max_length=500, description="RE2; needed if engageMode is pattern")
-    senderScope: SenderScope = "all"
-    ignoredMessagePolicy: IgnoredMessagePolicy = "drop"
-    sessionMode: SessionMode = "shared"
-    priority: int = Field(default=0, ge=-1_000_000, le=1_000_000)
 
 
 def _chat(conn: apsw.Connection, chat_id: int) -> ChatView:

@@ -51,3 +51,7 @@ def test_a_truth_value_is_a_number_and_a_list_is_json(conn):
 def test_a_column_too_many_is_an_error():
     with pytest.raises(ValueError, match="zip"):
         Columns(Row).read((1, 0, "[]", "{}", None, "more"))
+
+
+def test_the_columns_of_a_join_have_their_table():
+    assert listed(("id", "name"), "w.") == "w.id, w.name"

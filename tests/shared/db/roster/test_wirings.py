@@ -18,7 +18,7 @@ AS_NEW = {
 
 def put(conn, chat, agent="assistant", now_ms=NOW, **fields):
     with transaction(conn):
-        return wirings.put(conn, chat, agent, now_ms=now_ms, **{**AS_NEW, **fields})
+        return wirings.put(conn, chat, agent, {**AS_NEW, **fields}, now_ms=now_ms)
 
 
 def test_a_chat_and_its_wirings_are_read_by_indexes_without_a_temporary_table(conn):
@@ -51,7 +51,7 @@ def test_wirings_are_sorted_by_priority_and_then_by_age(conn):
 def test_a_wiring_is_created_once_and_a_change_keeps_its_id_and_created_at(conn):
     chat = make_chat(conn)
     made = put(conn, chat)
-    assert made == Wiring(made.id, chat, "assistant", *AS_NEW.values(), NOW)
+    assert made == Wiring(made.id, chat, "assistant", NOW)
     changes = {
         "engage_mode": "pattern",
         "engage_pattern": "x",
@@ -61,7 +61,7 @@ def test_a_wiring_is_created_once_and_a_change_keeps_its_id_and_created_at(conn)
         "priority": 4,
     }
     changed = put(conn, chat, now_ms=NOW + 1, **changes)
-    assert changed == Wiring(made.id, chat, "assistant", *changes.values(), NOW)
+    assert changed == Wiring(made.id, chat, "assistant", NOW, **changes)
     assert wirings.get(conn, chat, "assistant") == changed
     assert wirings.get(conn, chat, "ghost") is None
 

@@ -130,7 +130,7 @@ def test_a_change_of_a_wiring_leaves_the_other_fields(serving, conn):
     assert {name: changed[name] for name in (*first, *rest)} == {**first, **rest, "priority": 7}
     assert get(serving, "/api/chats/1/wirings/assistant").json() == changed
     stored = wirings.get(conn, 1, "assistant")
-    assert stored[3:9] == ("pattern", "^bot", "known", "accumulate", "agent-shared", 7)
+    assert stored[4:] == ("pattern", "^bot", "known", "accumulate", "agent-shared", 7)
 
 
 WIRINGS = {
