@@ -113,16 +113,16 @@ class Ingest(FunctionService):
 
         if received.too_late is None:
             storing = self._patience.wait(self.storing.submit(channel, incoming, now_ms))
-            return await self._stored(channel, received, scope, storing, began_s)
+            return await self._store(channel, received, scope, storing, began_s)
 
         def work(conn: apsw.Connection) -> list[Routed]:
             return events.handle_all(conn, channel, incoming, now_ms, policy=self.policy)
 
-        return await self._stored_in_time(
+        return await self._store_in_time(
             channel, received, scope, received.too_late, work, began_s=began_s, now_ms=now_ms
         )
 
-    async def _stored(
+    async def _store(
         self, channel: str, received: Received, scope: Scope, storing: Awaitable[list[Routed]], began_s: float
     ) -> WebhookReply:
         routed = await storing
@@ -132,7 +132,7 @@ class Ingest(FunctionService):
         await self._confirm(channel, began_s)
         return received.reply if total.is_answered else received.not_taken or received.reply
 
-    async def _stored_in_time(
+    async def _store_in_time(
         self,
         channel: str,
         received: Received,
@@ -143,9 +143,9 @@ class Ingest(FunctionService):
         began_s: float,
         now_ms: int,
     ) -> WebhookReply:
-        """As ``_stored``, with an answer within two seconds. What is not stored by then is not stored at all."""
+        """As ``_store``, with an answer within two seconds. What is not stored by then is not stored at all."""
         timely = TimelyWork(work)
-        storing = asyncio.create_task(self._stored(channel, received, scope, self.writer.run(timely), began_s))
+        storing = asyncio.create_task(self._store(channel, received, scope, self.writer.run(timely), began_s))
         await _until(storing, began_s + _BRIEF_LIMIT_S)
         if not storing.done() and timely.give_up():
             log.error("ingest.not_stored", channel=channel, reason="another writer holds the database")

@@ -251,12 +251,12 @@ class Sweep(FunctionService):
 
     async def _relieve_log(self, swept: Swept, *, until_s: float) -> None:
         """Shorten the log; where others keep it long, wait for them, but not longer than *until_s*."""
-        while await self._is_strained(swept) and time.monotonic() < until_s:  # noqa: ASYNC110 - other processes
+        while await self._relieve_once(swept) and time.monotonic() < until_s:  # noqa: ASYNC110 - other processes
             await asyncio.sleep(_LOG_PAUSE_S)
         if until_s and self.log.begins_again:  # the next commit waits for the disk: better another writer's than ours
             await asyncio.sleep(_LOG_BEGINS_S)
 
-    async def _is_strained(self, swept: Swept) -> bool:
+    async def _relieve_once(self, swept: Swept) -> bool:
         is_strained = await self._in_thread(self.log.relieve)
         swept.longest_s = max(swept.longest_s, self.log.held.seconds)
         return is_strained

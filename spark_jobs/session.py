@@ -155,7 +155,7 @@ def _settings(given: SparkConf, *, is_local: bool, java_options: Sequence[str] |
     if java_options is None:
         wished["spark.log.level"] = "ERROR"
     else:
-        _use_python(worker_python.written(private, os.pathsep.join(filter(None, (path, os.environ.get("PYTHONPATH"))))))
+        _use_python(worker_python.write(private, os.pathsep.join(filter(None, (path, os.environ.get("PYTHONPATH"))))))
         quiet = private / "log4j2.properties"
         quiet.write_text(_QUIET)
         # An address, because Log4j splits names at commas.

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyspark
 
 
-def written(folder: Path, path: str) -> str:
+def write(folder: Path, path: str) -> str:
     """The program for ``PYSPARK_PYTHON``: a script in *folder* that starts this Python, or this Python itself.
 
     It is this Python where pyspark is not installed for it, and where the file system lets no file be run.

@@ -208,7 +208,7 @@ class ControlApi:
         pressed = (match["chat"], match["message"], text(body, "person"), text(body, "data"))
         if platform_of(request) == "telegram":
             return web.json_response(self._telegram_people.press(*pressed), status=201)
-        interaction = await self._interactions.settled(self._discord_people.press(*pressed))
+        interaction = await self._interactions.wait_settled(self._discord_people.press(*pressed))
         return web.json_response(self._interactions.rows.delivery(interaction), status=201)
 
     async def _react(self, request: web.Request) -> web.Response:
@@ -245,7 +245,7 @@ class ControlApi:
             command=optional(body, "command") or "ask",
         )
         if body.get("wait", True):
-            interaction = await self._interactions.settled(interaction)
+            interaction = await self._interactions.wait_settled(interaction)
         return web.json_response(self._interactions.rows.delivery(interaction), status=201)
 
     async def _type(self, request: web.Request) -> web.Response:
@@ -266,7 +266,7 @@ class ControlApi:
 
     async def _replay(self, request: web.Request) -> web.Response:
         interaction = self._interactions.replay(request.match_info["interaction"])
-        await self._interactions.settled(interaction)
+        await self._interactions.wait_settled(interaction)
         return web.json_response(self._interactions.rows.delivery(interaction), status=201)
 
     def _faults(self, request: web.Request) -> Faults:

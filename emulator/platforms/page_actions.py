@@ -58,7 +58,7 @@ class PageActions:
 
     async def _say(self, request: web.Request) -> web.Response:
         """A person writes or sends files; on Discord, a ``command`` with ``options``, or plain text."""
-        body = await self._said(request)
+        body = await self._read_said(request)
         if platform_of(request) == "discord":
             return self._discord.say(body)
         person, said = text(body, "person"), text(body, "text")
@@ -72,7 +72,7 @@ class PageActions:
             return web.json_response({**done[0], "messages": done}, status=201)
         return web.json_response(self._telegram_people.say(person, said, **where), status=201)
 
-    async def _said(self, request: web.Request) -> dict[str, Any]:
+    async def _read_said(self, request: web.Request) -> dict[str, Any]:
         if request.content_type == "multipart/form-data":
             return await page_files.read_upload(request, self._store.files, now_ms=self._clock.now_ms())
         return {**await read_json(request), "files": []}

@@ -79,11 +79,11 @@ class RequestGuard:
                 )
                 await JSONResponse({"error": sentence}, 504)(scope, receive, response.send)
             else:
-                await self._failed(scope, receive, response)
-        except Exception:  # noqa: BLE001 - _failed logs it
-            await self._failed(scope, receive, response)
+                await self._respond_to_failure(scope, receive, response)
+        except Exception:  # noqa: BLE001 - _respond_to_failure logs it
+            await self._respond_to_failure(scope, receive, response)
 
-    async def _failed(self, scope: Scope, receive: Receive, response: "_Response") -> None:
+    async def _respond_to_failure(self, scope: Scope, receive: Receive, response: "_Response") -> None:
         """Handle an exception of the function: respond with 500, or break the connection if a response has begun."""
         log.exception("request.failed", method=scope["method"], path=_shown(scope))
         if response.status == 0:

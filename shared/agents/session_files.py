@@ -33,7 +33,7 @@ def folder_of(agent_folder: Path, session: str, box: str) -> Path:
 
 
 @contextlib.contextmanager
-def made(agent_folder: Path, session: str, *names: str) -> Iterator[int]:
+def open_folder(agent_folder: Path, session: str, *names: str) -> Iterator[int]:
     """The open folder ``sessions/<session>/<names…>``, made where it is missing.
 
     Raises:
@@ -45,7 +45,7 @@ def made(agent_folder: Path, session: str, *names: str) -> Iterator[int]:
 
 def make_outbox(agent_folder: Path, session: str) -> None:
     """Make the outbox of the session where it is missing; a link in its place stays, and then nothing can be sent."""
-    with contextlib.suppress(OSError), made(agent_folder, session, OUTBOX):
+    with contextlib.suppress(OSError), open_folder(agent_folder, session, OUTBOX):
         pass
 
 
@@ -82,7 +82,7 @@ def copy_from_outbox(agent_folder: Path, session: str, wanted: str, target: Path
     with source:
         if os.fstat(source.fileno()).st_size > LARGEST_BYTES:
             raise NotSendable(_TOO_LARGE)
-        return None if target is None else _copied(source, target, safe_name(parts[-1]))
+        return None if target is None else _copy(source, target, safe_name(parts[-1]))
 
 
 def _parts(agent_folder: Path, session: str, wanted: str) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ def _parts(agent_folder: Path, session: str, wanted: str) -> tuple[str, ...]:
     return path.parts
 
 
-def _copied(source: BinaryIO, target: Path, name: str) -> Path:
+def _copy(source: BinaryIO, target: Path, name: str) -> Path:
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = _free(target, name)
     with os.fdopen(os.open(path, _NEW, 0o600), "wb") as copy:

@@ -67,7 +67,7 @@ class Form:
             FilesRefused: as for ``pieces``.
         """
         for file in self.files.values():
-            (await asyncio.to_thread(_opened, file)).close()
+            (await asyncio.to_thread(_open, file)).close()
 
     def _text(self) -> bytes:
         return b"".join(self._field(name, value) for name, value in self.fields.items())
@@ -105,7 +105,7 @@ def _safe(character: str) -> str:
 
 
 async def _pieces(file: OutgoingFile) -> AsyncGenerator[bytes]:
-    source = await asyncio.to_thread(_opened, file)
+    source = await asyncio.to_thread(_open, file)
     left = file.size
     with source:
         while left:
@@ -116,7 +116,7 @@ async def _pieces(file: OutgoingFile) -> AsyncGenerator[bytes]:
             yield piece
 
 
-def _opened(file: OutgoingFile) -> BinaryIO:
+def _open(file: OutgoingFile) -> BinaryIO:
     """Never waits for a pipe, and follows no link in place of the file."""
     try:
         number = os.open(file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -153,7 +153,7 @@ def acknowledge(
     """All of it has reached the platform; a recurring one hands over to its next occurrence.
 
     Args:
-        also: see ``responses.part_sent``.
+        also: see ``responses.record_part``.
         unsent: what the person was told about files that were not sent; the agent is told too.
 
     Raises:

@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
 
     def do() -> str:
-        out = _checked(Path(options.out))
+        out = _check(Path(options.out))
         data = Path(options.data) if options.data else out.with_name(f"{out.name}.data")
         facts = facts_of(options.mart, data, DAILY_JOBS, lambda: _session(options.mart), now_ms=clock.now_ms())
         _write(out, page(facts, options.mart))
@@ -70,7 +70,7 @@ def _session(mart: str) -> SparkSession:
     return session(JOB, is_small=manifest.rows <= SMALL_ROWS)
 
 
-def _checked(out: Path) -> Path:
+def _check(out: Path) -> Path:
     """Refuse a place for the page before Spark's ten seconds."""
     if out.is_dir():
         raise OutInvalid(f"{out} is a folder: name the page to write, like --out {out / 'report.html'}")

@@ -35,7 +35,7 @@ def forget(
     tables = {}
     for name, table in before.tables.items():
         writer = DayWriter(place, name, schema_of(table.columns), generation, run)
-        tables[name] = person.taken_out(name, table, messages, writer, generation)
+        tables[name] = person.take_out(name, table, messages, writer, generation)
     gone = sum(before.tables[name].rows - table.rows for name, table in tables.items())
     manifest = replace(
         before,
@@ -64,7 +64,7 @@ class _Person:
                     found.update(row["message_id"] for row in batch.to_pylist() if self._is_theirs(row))
         return frozenset(found - {None, ""})
 
-    def taken_out(
+    def take_out(
         self, name: str, table: TableFiles, messages: frozenset[str], writer: DayWriter, generation: int
     ) -> TableFiles:
         """The table without the person's rows; days without any stay as they are."""

@@ -76,7 +76,7 @@ def publish(
     run = MartRun(place, source, before, veil, generation, new_run(), again_from)
     if before and again_from is None:
         run = replace(run, ends={name: unseen_ends(source, before, name) for name in ENDINGS})
-    tables = {table.name: _published(run, table) for table in ALL if source.has(table.name)}
+    tables = {table.name: _publish_table(run, table) for table in ALL if source.has(table.name)}
     kept = {name: files for name, files in before.tables.items() if name not in tables} if before else {}
     crossed: tuple[dict[str, object], ...] = before.new_histories if before else ()
     if again_from is not None:
@@ -98,7 +98,7 @@ def publish(
     return manifest
 
 
-def _published(run: MartRun, table: MartTable) -> TableFiles:
+def _publish_table(run: MartRun, table: MartTable) -> TableFiles:
     """Write what is new of one table; return all its files."""
     before = run.before.tables.get(table.name) if run.before else None
     left_out = run.veil.columns(table)

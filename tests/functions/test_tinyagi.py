@@ -159,7 +159,7 @@ def test_a_client_is_reminded_of_responses_that_it_did_not_ack(conn):
         reading = feed.read(events.latest_id(conn))
         first = asyncio.create_task(anext(reading))
         await asyncio.sleep(0)
-        unfetched.fetched("cli")
+        unfetched.watch("cli")
         told = [await asyncio.wait_for(first, 60), await asyncio.wait_for(anext(reading), 60)]
         unfetched.close()
         await feed.close()
@@ -185,7 +185,7 @@ def test_an_ack_that_is_running_at_the_end_causes_no_reminder(conn, db):
         unfetched = UnfetchedResponses(reading, feed, after_s=0.0)
         feed.readers = 1
         unfetched.close()
-        unfetched.acknowledged("cli")
+        unfetched.watch_again("cli")
         reading.close()
         for _ in range(3):  # by then a timer of zero seconds has fired
             await asyncio.sleep(0)

@@ -13,7 +13,7 @@ from spark_jobs import worker_python
 def test_it_is_this_python_with_the_given_path_and_the_given_arguments(tmp_path):
     folder = tmp_path / "my 'own' \"files\""
     folder.mkdir()
-    script = worker_python.written(folder, f"{folder}/a:b c")
+    script = worker_python.write(folder, f"{folder}/a:b c")
     code = "import os, sys; print(sys.executable, os.environ['PYTHONPATH'], sys.argv[1:])"
     environment = {**os.environ, "PYTHONPATH": "pyspark.zip"}
     done = subprocess.run([script, "-c", code, "x y", "'"], env=environment, capture_output=True, text=True, check=True)
@@ -23,7 +23,7 @@ def test_it_is_this_python_with_the_given_path_and_the_given_arguments(tmp_path)
 
 def test_where_no_file_may_be_run_it_is_this_python(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)  # as on a file system that is mounted with noexec
-    assert worker_python.written(tmp_path, "a") == sys.executable
+    assert worker_python.write(tmp_path, "a") == sys.executable
 
 
 def test_a_package_counts_as_installed_where_every_start_of_this_python_finds_it(tmp_path):

@@ -156,7 +156,7 @@ class Interactions:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def settled(self, interaction: InteractionRow) -> InteractionRow:
+    async def wait_settled(self, interaction: InteractionRow) -> InteractionRow:
         """Wait until the interaction is answered or dead; its row."""
         for task in tuple(self._tasks):
             if task.get_name() == f"discord interaction {interaction.id}":

@@ -51,21 +51,21 @@ class TelegramFiles:
     def methods(self) -> tuple[ApiMethod, ...]:
         return (ApiMethod("getFile", self._get_file),)
 
-    def taken(self, kind: str, value: Any, params: Params, *, now_ms: int) -> dict[str, Any]:
+    def take(self, kind: str, value: Any, params: Params, *, now_ms: int) -> dict[str, Any]:
         """The entry of ``detail["files"]`` for *value*: an upload, ``attach://part``, or a ``file_id``."""
         given = str(value if value is not None else "")
         if not given:
             raise TelegramError(400, f"Bad Request: there is no {kind} in the request")
         upload = uploads_of(params).get(given.removeprefix("attach://")) if given.startswith("attach://") else None
         if upload is not None:
-            return self.kept(kind, upload, now_ms=now_ms)
+            return self.keep(kind, upload, now_ms=now_ms)
         if given.startswith("attach://"):
             raise TelegramError(400, "Bad Request: file must be non-empty")
         if given.startswith(("http://", "https://")):
             raise TelegramError(400, "Bad Request: failed to get HTTP URL content")
         return self._known(kind, given)
 
-    def kept(self, kind: str, upload: TelegramUpload, *, now_ms: int) -> dict[str, Any]:
+    def keep(self, kind: str, upload: TelegramUpload, *, now_ms: int) -> dict[str, Any]:
         """Keep an upload, and describe it. A voice of another format becomes a document."""
         _check(kind, upload)
         if kind == "voice" and not file_formats.is_voice(upload.data):

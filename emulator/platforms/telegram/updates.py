@@ -229,7 +229,7 @@ class UpdateDelivery:
         self.queue.mark_failed(
             head, status=answer.status, error=answer.error, took_ms=took_ms, delay_s=delay_s, wait_ms=wait_ms
         )
-        if not await self._is_gone(answer, self._clock.now_ms()):
+        if not await self._remove_if_gone(answer, self._clock.now_ms()):
             # Even an immediate retry yields to the loop once, so that a server that always fails can't starve it.
             await asyncio.sleep(0)
 
@@ -242,7 +242,7 @@ class UpdateDelivery:
         delay_s = min(head.delay_s * 2, random.randint(CAP_S, 2 * CAP_S))  # noqa: S311
         return delay_s, int(delay_s * 1000 * self._config.retry_scale)
 
-    async def _is_gone(self, answer: _Answer, now_ms: int) -> bool:
+    async def _remove_if_gone(self, answer: _Answer, now_ms: int) -> bool:
         """Remove the webhook after 410 for more than 23 h; True if that happened now."""
         if answer.status != 410:
             self._gone_since_ms = None

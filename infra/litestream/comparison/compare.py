@@ -169,7 +169,7 @@ class _Verification:
         prefix = _current_prefix(store)
         live = self._live()
         restoring_s = time.monotonic()
-        damage, restored = self._restored(prefix, live)
+        damage, restored = self._restore(prefix, live)
         restore_s = time.monotonic() - restoring_s
         if _current_prefix(store) != prefix:
             raise NotVerified("Litestream began a new prefix meanwhile: try again")
@@ -262,7 +262,7 @@ class _Verification:
                 f"{folder} has no room for a second copy of the database: {-(-missing // 1_000_000)} MB are missing"
             )
 
-    def _restored(self, prefix: ReplicaPrefix, live: _Live) -> tuple[str | None, dict[str, TableDigest]]:
+    def _restore(self, prefix: ReplicaPrefix, live: _Live) -> tuple[str | None, dict[str, TableDigest]]:
         """Why the position does not restore, or the digests of what it restores to."""
         target = _folder(self.database) / "restored.db"
         source = prefix_url(self.url, prefix.path)

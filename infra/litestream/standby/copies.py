@@ -115,13 +115,13 @@ class WarmCopies:
         """
         await self._stop()
         follower = self._of(prefix)
-        reason = "there is no copy of this prefix yet" if follower is None else await self._taken(follower, target)
+        reason = "there is no copy of this prefix yet" if follower is None else await self._take(follower, target)
         if follower is None or reason is not None:
             self._report("standby.restoring", replica=prefix_url(self._url, prefix.path), reason=reason)
             return None
         return follower.txid
 
-    async def _taken(self, follower: Follower, target: Path) -> str | None:
+    async def _take(self, follower: Follower, target: Path) -> str | None:
         """Wait until the copy has everything, end its follower, and move it; or why the copy is of no use."""
         began_s = sync_permit.now_s()
         newest = await in_daemon_thread(lambda: newest_position(self._store, follower.prefix, follower.txid or ""))

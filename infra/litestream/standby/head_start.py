@@ -67,7 +67,7 @@ class HeadStart:
         if not await asyncio.to_thread(self._clone, self._fresh):
             return False
         self._txid = txid
-        self.process = await self._started(environment)
+        self.process = await self._start(environment)
         return True
 
     @property
@@ -125,7 +125,7 @@ class HeadStart:
         fresh.replace(self._database)
         return True
 
-    async def _started(self, environment: Mapping[str, str]) -> asyncio.subprocess.Process:
+    async def _start(self, environment: Mapping[str, str]) -> asyncio.subprocess.Process:
         sync_permit.revoke(self._control)
         self._control.unlink(missing_ok=True)
         await asyncio.to_thread(local_state.remove_mark, self._database)

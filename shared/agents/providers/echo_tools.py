@@ -159,7 +159,7 @@ async def obey(command: str, rest: str, message: TurnMessage, turn: Turn, number
         if name is None:
             return "Attach a file to !file, or write which file of the outbox to send."
         wanted = Wanted(wanted.tool, {"path": name})
-    return await _called(tools, wanted, number)
+    return await _call(tools, wanted, number)
 
 
 def _put_back(turn: Turn, message: TurnMessage) -> str | None:
@@ -169,12 +169,15 @@ def _put_back(turn: Turn, message: TurnMessage) -> str | None:
     if found is None or content is None:
         return None
     name = f"{message.message_id}_{found.name}"
-    with session_files.made(turn.folder, turn.session, session_files.OUTBOX) as opened, contextlib.suppress(OSError):
+    with (
+        session_files.open_folder(turn.folder, turn.session, session_files.OUTBOX) as opened,
+        contextlib.suppress(OSError),
+    ):
         session_files.write_new(opened, name, content)
     return name
 
 
-async def _called(tools: Toolbox, wanted: Wanted, number: int) -> str:
+async def _call(tools: Toolbox, wanted: Wanted, number: int) -> str:
     answer = await tools.call(wanted.tool, wanted.arguments, call_id=f"echo-{number}")
     return f"{wanted.tool} failed: {answer.text}" if answer.is_error else answer.text
 

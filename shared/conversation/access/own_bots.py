@@ -59,7 +59,7 @@ def ask(conn: apsw.Connection, manager: str, agent: Agent, *, now_ms: int) -> st
     return f"{user.display_name} is asked to make its bot, {name}, with one tap."
 
 
-def made(conn: apsw.Connection, manager: str, owner_id: str, bot_id: str, username: str, *, now_ms: int) -> bool:
+def record(conn: apsw.Connection, manager: str, owner_id: str, bot_id: str, username: str, *, now_ms: int) -> bool:
     """A person made a bot, or changed one. False: nobody asked this person for one."""
     name = accounts.give(conn, manager, owner_id, bot_id=bot_id, username=username or None, now_ms=now_ms)
     return name is not None

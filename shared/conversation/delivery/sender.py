@@ -125,7 +125,9 @@ class Sender:
                 platform_id = await channel.open_direct(response.opens_for, self._client)
         except TimeoutError:
             raise RetryableError(f"the direct chat was not opened within {self._limit_s:g} s") from None
-        await write_durably(self._service, partial(self._opened, response=response, platform_id=platform_id))
+        await write_durably(
+            self._service, partial(self._move_to_opened_chat, response=response, platform_id=platform_id)
+        )
         return 0
 
     def _work_of(self, sending: Sending) -> Callable[[Channel, Sending], Awaitable[int]]:
@@ -153,12 +155,14 @@ class Sender:
                 sent = (*sent, None)
                 continue
             if index > len(response.parts):  # the claim renewed the lease for the first of them
-                await write_durably(self._service, partial(self._part_sent, response=response, sent=sent, also=also))
+                await write_durably(self._service, partial(self._record_part, response=response, sent=sent, also=also))
                 await self._confirm(response.channel)
             try:
                 await self._check_files(part, response)
                 to = sending.outgoing(index, of=len(plan.parts))
-                reached = await self._found(channel, response, part, to) if index == len(response.parts) else None
+                reached = (
+                    await self._find_earlier(channel, response, part, to) if index == len(response.parts) else None
+                )
                 if reached is None:
                     reached = await self._send(channel, part, to, is_repeatable=sending.is_repeatable(index))
                 sent, also = (*sent, reached.message_id), (*also, *reached.also)
@@ -168,7 +172,7 @@ class Sender:
         await self._acknowledge(response, sent, also, sentences)
         return len(sent)
 
-    async def _found(self, channel: Channel, response: Response, part: Part, to: Outgoing) -> Sent | None:
+    async def _find_earlier(self, channel: Channel, response: Response, part: Part, to: Outgoing) -> Sent | None:
         """The message that an earlier send without an answer made of this part; None: send it.
 
         Raises:
@@ -218,7 +222,7 @@ class Sender:
         changed = plan.after(error, index)
         if changed is None:
             raise error
-        await write_durably(self._service, partial(self._plan_changed, response=response, before=plan, plan=changed))
+        await write_durably(self._service, partial(self._keep_plan, response=response, before=plan, plan=changed))
         return changed
 
     async def _send(self, channel: Channel, part: Part, to: Outgoing, *, is_repeatable: bool) -> Sent:
@@ -265,18 +269,18 @@ class Sender:
     def _limit_s(self) -> float:
         return send_limit_s(self._settings.lease_ms)
 
-    def _opened(self, conn: apsw.Connection, response: Response, platform_id: str) -> None:
+    def _move_to_opened_chat(self, conn: apsw.Connection, response: Response, platform_id: str) -> None:
         deliveries.move_to_opened_chat(conn, response, platform_id, now_ms=clock.now_ms())
 
-    def _part_sent(self, conn: apsw.Connection, response: Response, sent: Parts, also: tuple[str, ...]) -> None:
-        responses.part_sent(conn, response, sent, also, lease_until=clock.now_ms() + self._settings.lease_ms)
+    def _record_part(self, conn: apsw.Connection, response: Response, sent: Parts, also: tuple[str, ...]) -> None:
+        responses.record_part(conn, response, sent, also, lease_until=clock.now_ms() + self._settings.lease_ms)
 
-    def _plan_changed(self, conn: apsw.Connection, response: Response, before: PartPlan, plan: PartPlan) -> None:
+    def _keep_plan(self, conn: apsw.Connection, response: Response, before: PartPlan, plan: PartPlan) -> None:
         lease_until = clock.now_ms() + self._settings.lease_ms
         if plan.cuts != before.cuts:
-            responses.part_cut(conn, response, plan.cuts, lease_until=lease_until)
+            responses.record_cut(conn, response, plan.cuts, lease_until=lease_until)
         if plan.unsent != before.unsent:
-            responses.files_left_out(conn, response, part_plan.stored(plan.unsent), lease_until=lease_until)
+            responses.record_left_out_files(conn, response, part_plan.stored(plan.unsent), lease_until=lease_until)
 
     async def _acknowledge(
         self, response: Response, sent: Parts = (), also: tuple[str, ...] = (), unsent: Sequence[str] = ()

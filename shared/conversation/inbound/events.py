@@ -104,7 +104,7 @@ def _handle_account(conn: apsw.Connection, channel: str, event: Event, policy: A
     """A person made a bot for ours, or changed its token. One that nobody asked for is not taken."""
     owner, bot = str(event.context.get("owner_id")), str(event.context.get("bot_id"))
     username = str(event.context.get("username") or "")
-    if own_bots.made(conn, channel, owner, bot, username, now_ms=now_ms):
+    if own_bots.record(conn, channel, owner, bot, username, now_ms=now_ms):
         return Routed(said=True)  # deliver sets it up
     return apply(conn, channel, event, [Drop("bot_not_asked_for")], policy=policy, now_ms=now_ms)
 

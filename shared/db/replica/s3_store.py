@@ -68,7 +68,7 @@ class S3ObjectStore:
 
         mode: Any = "create" if replacing is None else {"e_tag": replacing}
         written = self._ask(
-            lambda: obstore.put(self._opened(), name, body, mode=mode, use_multipart=False),
+            lambda: obstore.put(self._open(), name, body, mode=mode, use_multipart=False),
             RequestCounts(puts=1, sent_bytes=len(body)),
         )
         return str(written["e_tag"])
@@ -89,7 +89,7 @@ class S3ObjectStore:
         def listed() -> list[ListedObject]:
             return [
                 ListedObject(item["path"], item["size"], item["last_modified"].timestamp())
-                for page in obstore.list(self._opened())
+                for page in obstore.list(self._open())
                 for item in page
             ]
 
@@ -101,12 +101,12 @@ class S3ObjectStore:
         import obstore
 
         with suppress(_NoSuchObject):
-            self._ask(lambda: obstore.delete(self._opened(), name), RequestCounts(deletes=1))
+            self._ask(lambda: obstore.delete(self._open(), name), RequestCounts(deletes=1))
 
     def now_s(self) -> float:
         import obstore
 
-        self._ask(lambda: obstore.put(self._opened(), CLOCK, b"", use_multipart=False), RequestCounts(puts=1))
+        self._ask(lambda: obstore.put(self._open(), CLOCK, b"", use_multipart=False), RequestCounts(puts=1))
         probe = self.get(CLOCK)
         if probe is None:
             raise StoreUnreachable(f"{self._name} has not kept {CLOCK}, which was just written there")
@@ -115,7 +115,7 @@ class S3ObjectStore:
     def _read(self, name: str) -> tuple[bytes, Any]:
         import obstore
 
-        found = obstore.get(self._opened(), name)
+        found = obstore.get(self._open(), name)
         return bytes(found.bytes()), found.meta  # a body can be asked for once only
 
     def _listed(self, beginning: str, after: str, limit: int) -> list[str]:
@@ -123,14 +123,14 @@ class S3ObjectStore:
 
         folder = beginning.rpartition("/")[0]  # obstore lists folders
         found: list[str] = []
-        for page in obstore.list(self._opened(), folder, offset=max(beginning, after) or None, chunk_size=limit):
+        for page in obstore.list(self._open(), folder, offset=max(beginning, after) or None, chunk_size=limit):
             for item in page:
                 if not item["path"].startswith(beginning) or len(found) == limit:
                     return found
                 found.append(item["path"])
         return found
 
-    def _opened(self) -> Any:
+    def _open(self) -> Any:
         if self._store is None:
             from obstore.store import S3Store  # not above: a process without a bucket is spared its 9 MB
 

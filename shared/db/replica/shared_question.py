@@ -90,7 +90,7 @@ class SharedQuestion:
     async def _connect(self) -> None:
         try:
             async with asyncio.timeout(self._limit_s):
-                self._connection = await control_socket.connect(self._socket, self._answered, self._lost)
+                self._connection = await control_socket.connect(self._socket, self._on_answer, self._on_loss)
         except NO_ANSWER as error:
             callers = [*self._asked, *self._waiting]
             self._asked, self._waiting = [], []
@@ -101,11 +101,11 @@ class SharedQuestion:
 
     def _send(self, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._limit_s, self._lost, connection, TimeoutError())
+        self._timer = loop.call_later(self._limit_s, self._on_loss, connection, TimeoutError())
         self._is_under_way = True
         connection.send(self._request)
 
-    def _answered(self, connection: Connection, status: int, body: bytes) -> None:
+    def _on_answer(self, connection: Connection, status: int, body: bytes) -> None:
         """Litestream's monitor may take in newer commits meanwhile, so a replica that is behind is no "no" yet."""
         self._end_question()
         found, text = control_socket.read_positions(status, body)
@@ -119,7 +119,7 @@ class SharedQuestion:
         self._ask()
         _settle(asked, problem)
 
-    def _lost(self, connection: Connection, error: Exception) -> None:
+    def _on_loss(self, connection: Connection, error: Exception) -> None:
         """Litestream does not answer. Between two questions it may have been started again: that one is asked again."""
         if connection is not self._connection:
             return

@@ -136,13 +136,13 @@ def try_again(conn: apsw.Connection, agent: str, *, now_ms: int) -> bool:
         """,
         {"agent": agent, "now": now_ms},
     )
-    return _resumed(conn, agent, now_ms=now_ms)
+    return _record_resume(conn, agent, now_ms=now_ms)
 
 
 def resume(conn: apsw.Connection, agent: str, *, now_ms: int) -> bool:
     """The agent works again, by an act: a new pause is told anew. False: it was not paused."""
     conn.execute("DELETE FROM agent_pauses WHERE agent = :agent AND state = 'paused'", {"agent": agent})
-    return _resumed(conn, agent, now_ms=now_ms)
+    return _record_resume(conn, agent, now_ms=now_ms)
 
 
 def resume_mended(conn: apsw.Connection, agent: str, *, now_ms: int) -> bool:
@@ -151,7 +151,7 @@ def resume_mended(conn: apsw.Connection, agent: str, *, now_ms: int) -> bool:
         "DELETE FROM agent_pauses WHERE agent = :agent AND state = 'paused' AND paused_by = 'postroom'",
         {"agent": agent},
     )
-    return _resumed(conn, agent, now_ms=now_ms)
+    return _record_resume(conn, agent, now_ms=now_ms)
 
 
 def try_at_start(conn: apsw.Connection, *, now_ms: int) -> None:
@@ -167,7 +167,7 @@ def try_all(conn: apsw.Connection, code: PauseCode, *, now_ms: int) -> list[str]
     return [name for name in found if try_again(conn, name, now_ms=now_ms)]
 
 
-def _resumed(conn: apsw.Connection, agent: str, *, now_ms: int) -> bool:
+def _record_resume(conn: apsw.Connection, agent: str, *, now_ms: int) -> bool:
     if conn.changes() == 0:
         return False
     events.append(conn, "agent_resumed", now_ms=now_ms, agent=agent)

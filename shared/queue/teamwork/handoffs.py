@@ -81,7 +81,7 @@ def pass_on(
         if isinstance(tag, ToDestination) and _is_here(conn, asked, name):
             here.append(tag.text)
             continue
-        problem = _tried(conn, asked, said, tag, name, limits=limits, now_ms=now_ms)
+        problem = _try_to_send(conn, asked, said, tag, name, limits=limits, now_ms=now_ms)
         if problem is None:
             sent_to.append(_shown(tag, name))
         else:
@@ -118,7 +118,7 @@ def _is_here(conn: apsw.Connection, asked: Message, name: str) -> bool:
     return found is not None and found.target_chat is not None and found.target_chat == asked.chat_id
 
 
-def _tried(
+def _try_to_send(
     conn: apsw.Connection, asked: Message, said: str, tag: HandOff, name: str, *, limits: MailLimits, now_ms: int
 ) -> _Refused | None:
     """Send it; why it could not be sent, or None."""

@@ -38,12 +38,12 @@ class UnfetchedResponses:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._is_closed = False
 
-    def fetched(self, channel: str) -> None:
+    def watch(self, channel: str) -> None:
         """A client has fetched responses of the channel, and may fail to send them."""
         if channel not in self._timers:
             self._look_in(channel, self._unsent_s, then_s=2 * self._unsent_s)
 
-    def acknowledged(self, channel: str) -> None:
+    def watch_again(self, channel: str) -> None:
         """A client has delivered a response of the channel."""
         if timer := self._timers.pop(channel, None):
             timer.cancel()

@@ -138,7 +138,7 @@ def _cause(conn: apsw.Connection, body: MailboxMessageBody) -> int | None:
     return cause.message.id
 
 
-async def _written(service: Service, work: Callable[[apsw.Connection], T], *kicks: str) -> T:
+async def _write(service: Service, work: Callable[[apsw.Connection], T], *kicks: str) -> T:
     """The result of *work*. Where a message between agents was refused, the others in its chain are told of it."""
     try:
         return await service.change(work, *kicks)
@@ -174,7 +174,7 @@ async def post_mail(service: Service, *, body: MailboxMessageBody) -> SentMessag
         )
         return {"ok": True, "id": row, "messageId": _message_id(conn, row)}
 
-    return await _written(service, work, "dispatch")
+    return await _write(service, work, "dispatch")
 
 
 @endpoint("GET", "/api/mail/urgent")
@@ -232,7 +232,7 @@ async def post_reply(service: Service, *, id: str, body: ReplyBody) -> SentReply
         message_id = None if sent.message is None else _message_id(conn, sent.message)
         return {"ok": True, "messageId": message_id, "responseId": sent.response, "line": sent.line}
 
-    return await _written(service, work, "dispatch", "deliver")
+    return await _write(service, work, "dispatch", "deliver")
 
 
 ENDPOINTS = (post_mail, get_urgent, get_mail, consume, get_thread, post_reply)

@@ -94,7 +94,7 @@ def _enqueue(
     conn: apsw.Connection, body: NewMessageBody, zone: str, agents_dir: Path, *, now_ms: int
 ) -> tuple[str, Path | None]:
     """The id of the stored message, and the reset file that it obeyed, if there is one."""
-    new = addressed(
+    new = address(
         conn,
         messages.NewMessage(
             given_id=body.messageId,
@@ -129,7 +129,7 @@ def _reset_requested_at(flag: Path) -> int | None:
         return None
 
 
-def addressed(
+def address(
     conn: apsw.Connection,
     new: messages.NewMessage,
     *,

@@ -93,7 +93,7 @@ async def get_pending(service: Service, *, query: FetchQuery) -> list[ResponseVi
         limit=query.limit,
     )
     if found:
-        service.unfetched_responses.fetched(query.channel)
+        service.unfetched_responses.watch(query.channel)
     return found
 
 
@@ -172,7 +172,7 @@ async def ack(service: Service, *, id: int) -> Ok:
         series.advance_responses(conn, now_ms=now_ms)
         return channel
 
-    service.unfetched_responses.acknowledged(await service.change(work))
+    service.unfetched_responses.watch_again(await service.change(work))
     return OK
 
 

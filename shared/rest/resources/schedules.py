@@ -22,7 +22,7 @@ from shared.queue import schedules, series
 from shared.rest.http.common import OK, Ok
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
-from shared.rest.resources.messages import ChannelName, Name, addressed
+from shared.rest.resources.messages import ChannelName, Name, address
 
 _CHANNEL = "schedule"
 _SENDER = "Scheduler"
@@ -175,7 +175,7 @@ def _message(conn: apsw.Connection, body: NewScheduleBody, *, now_ms: int) -> me
     """The message with its agent, session and chat: the given chat, the user's direct chat, or that of the sender."""
     new = messages.NewMessage(kind="task", message=body.message)
     if body.chatId is None and body.userId is None:
-        return addressed(
+        return address(
             conn,
             new,
             agent_id=body.agentId,

@@ -96,7 +96,7 @@ class TurnAnswers:
             reply = each.reply
             taker = taker_of(reply.asked) if self._may_need_files(each) else FileTaker()
             if each.files or taker.is_fetched:
-                made = await asyncio.to_thread(answer_files.attached, reply.text, each.files, place, taker)
+                made = await asyncio.to_thread(answer_files.attach, reply.text, each.files, place, taker)
                 said = reply.text if reply.said is None else reply.said
                 reply = replace(reply, text=made.text, files=made.files, said=said, problems=made.problems)
             done.append(reply)

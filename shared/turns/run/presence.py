@@ -147,9 +147,9 @@ class Presence:
             if await self._call(shown, "draft") != 0.0:
                 return
             await self._sleep(every_s)
-            await self._changed(said)
+            await self._wait_for_change(said)
 
-    async def _changed(self, said: SaidSoFar) -> None:
+    async def _wait_for_change(self, said: SaidSoFar) -> None:
         """Wait for more of the answer, but no longer than the platform keeps a draft."""
         waits = [asyncio.ensure_future(self._sleep(REPEAT_DRAFT_S)), asyncio.ensure_future(said.changed.wait())]
         try:

@@ -65,14 +65,14 @@ class Telling:
             return False
         turn.claim = replace(claim, untold=(joined,))
         text = prompt.of_running_turn(turn_message(joined), timezone=agent.timezone)
-        is_taken = await _is_taken(provider, claim.token, text)
+        is_taken = await _steer(provider, claim.token, text)
         if is_taken:
             turn.claim = replace(claim, told=(*claim.told, joined))
         log.info("turn.told", turn=claim.token, message_id=joined.message_id, is_taken=is_taken)
         return is_taken
 
 
-async def _is_taken(provider: ListeningProvider, token: str, text: str) -> bool:
+async def _steer(provider: ListeningProvider, token: str, text: str) -> bool:
     try:
         async with asyncio.timeout(_ANSWER_S):
             return await provider.steer(token, text)

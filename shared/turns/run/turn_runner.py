@@ -113,7 +113,7 @@ class TurnRunner:
         save = partial(self._save_continuation, claim)
         try:
             await auto_provider.choose(service.reader, service.writer, claim)
-            answered = await self._answered(claim)
+            answered = await self._keep_answers(claim)
             async with self._shown(claim) as said:
                 return await run_agent(
                     service.reader,
@@ -133,7 +133,7 @@ class TurnRunner:
     def _shown(self, claim: Claim) -> AbstractAsyncContextManager[SaidSoFar]:
         return contextlib.nullcontext(SaidSoFar.nothing()) if self._presence is None else self._presence.shown(claim)
 
-    async def _answered(self, claim: Claim) -> Mapping[int, Question]:
+    async def _keep_answers(self, claim: Claim) -> Mapping[int, Question]:
         """The questions that texts of the turn answer, by the row of the message; their rows say so now."""
         found = answers.find(self._service.reader, claim.session_id, claim.batch)
         if any(question.status == "open" for question in found.values()):

@@ -38,7 +38,7 @@ class FileTaker(NamedTuple):
         return self.is_fetched or self.limits is not None
 
 
-def copied(name: str, place: FilePlace, taker: FileTaker) -> OutgoingFile:
+def copy_file(name: str, place: FilePlace, taker: FileTaker) -> OutgoingFile:
     """A copy of the file of the outbox, as it goes out. Reads and writes files: not for the loop.
 
     Raises:

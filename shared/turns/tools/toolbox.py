@@ -152,7 +152,7 @@ class SessionToolbox:
         return tool.run(self._fenced(self._service.reader, key), checked)
 
     async def _act(self, tool: Tool, checked: Arguments, key: str) -> str:
-        file = await self._copied(tool, checked, key)
+        file = await self._copy_handed_file(tool, checked, key)
         try:
             answer = await self._service.writer.run(partial(self._once, tool=tool, checked=checked, key=key, file=file))
         except Exception:
@@ -164,7 +164,7 @@ class SessionToolbox:
         log.info("tool.called", tool=tool.name, turn=self._caller.turn, agent=self._caller.agent)
         return answer
 
-    async def _copied(self, tool: Tool, checked: Arguments, key: str) -> OutgoingFile | None:
+    async def _copy_handed_file(self, tool: Tool, checked: Arguments, key: str) -> OutgoingFile | None:
         """A copy of the file of the outbox that the call hands over; None: it hands over none (any more).
 
         Raises:
@@ -181,7 +181,7 @@ class SessionToolbox:
         target = self._settings.files / (self._caller.claim.token if self._caller.claim else ids.new("tool"))
         place = FilePlace(folder, call.session.session_id, target)
         try:
-            return await asyncio.to_thread(outbox_files.copied, handed.name, place, handed.taker)
+            return await asyncio.to_thread(outbox_files.copy_file, handed.name, place, handed.taker)
         except NotSendable as error:
             raise WrongState(f"the file was not sent: {error}") from None
 

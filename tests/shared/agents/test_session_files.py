@@ -86,7 +86,7 @@ def test_a_file_that_is_too_large_is_not_sent(folder, outbox):
 
 def test_a_folder_is_made_only_where_no_link_stands(tmp_path):
     (tmp_path / "sessions").symlink_to(tmp_path)
-    with pytest.raises(OSError, match="sessions"), session_files.made(tmp_path, SESSION, "inbox"):
+    with pytest.raises(OSError, match="sessions"), session_files.open_folder(tmp_path, SESSION, "inbox"):
         raise AssertionError("it was made behind the link")
 
 

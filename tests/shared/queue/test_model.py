@@ -442,7 +442,7 @@ class Store(RuleBasedStateMachine):
         parts = (*sent.parts, "m1")
         until = self.now + LEASE
         verbs = {
-            "sends a part": lambda: responses.part_sent(self.conn, sent, parts, lease_until=until),
+            "sends a part": lambda: responses.record_part(self.conn, sent, parts, lease_until=until),
             "is done": lambda: deliveries.acknowledge(self.conn, sent, parts, now_ms=self.now),
         }
         fails = lambda: deliveries.fail(self.conn, sent, SEND_FAILURES[deed][0], SEND, now_ms=self.now)  # noqa: E731

@@ -411,7 +411,7 @@ def test_a_half_sent_response_continues_unchanged(conn):
     made = kind.plan(DAILY)
     begun = kind.begin(NINE)
     with transaction(conn):
-        responses.part_sent(conn, begun, ("m1",), lease_until=NINE + LEASE)
+        responses.record_part(conn, begun, ("m1",), lease_until=NINE + LEASE)
     kind.fail(begun, NINE)
     do(kind, series.update, made.series_id, Change(message="shorter"), now_ms=NINE + 1000)
     do(kind, series.pause, made.series_id, now_ms=NINE + 1000)

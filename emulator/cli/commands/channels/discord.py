@@ -38,11 +38,11 @@ _LIMIT_S = 60.0
 @app.command("connect")
 def connect(url: Address, account: Account = "discord", take_over: TakeOver = False, as_json: Json = False) -> None:
     """Let Discord send the app's interactions here. Safe to repeat; an app of another program stays with it."""
-    found = run_or_fail(lambda: _connected(account, url, take_over=take_over))
+    found = run_or_fail(lambda: _connect(account, url, take_over=take_over))
     output.write(found, as_json=as_json)
 
 
-def _connected(word: str, url: str, *, take_over: bool) -> CommandResult:
+def _connect(word: str, url: str, *, take_over: bool) -> CommandResult:
     channel = _channel(accounts.name_of("discord", word))
     address = connecting.address_of(url, channel.name)
 
@@ -72,11 +72,11 @@ def register(
     guild: Guild = None, account: Account = "discord", overwrite: Overwrite = False, as_json: Json = False
 ) -> None:
     """Register /ask and the other commands. Safe to repeat; what another tool registered stays."""
-    found = run_or_fail(lambda: _registered(account, guild, overwrite=overwrite))
+    found = run_or_fail(lambda: _register(account, guild, overwrite=overwrite))
     output.write(found, as_json=as_json)
 
 
-def _registered(word: str, guild: str | None, *, overwrite: bool) -> CommandResult:
+def _register(word: str, guild: str | None, *, overwrite: bool) -> CommandResult:
     if guild is not None and not guild.isdigit():
         raise Misconfigured(f"{guild!r} is no server's id: it is a number; Discord copies it in developer mode")
     channel = _channel(accounts.name_of("discord", word))

@@ -45,7 +45,7 @@ def connect(
     url: Address = None, account: Account = "telegram", take_over: TakeOver = False, as_json: Json = False
 ) -> None:
     """Let Telegram send the bot's messages here. Safe to repeat; a bot of another program stays with it."""
-    _write(lambda: _connected(account, url, take_over=take_over), as_json=as_json)
+    _write(lambda: _connect(account, url, take_over=take_over), as_json=as_json)
 
 
 @app.command("show")
@@ -60,7 +60,7 @@ def _write(work: Callable[[], CommandResult], *, as_json: bool) -> None:
     raise typer.Exit(found.code)
 
 
-def _connected(word: str, url: str | None, *, take_over: bool) -> CommandResult:
+def _connect(word: str, url: str | None, *, take_over: bool) -> CommandResult:
     account, channel = _channel(word)
     address = connecting.address_of(url or channel.webhook_url or _no_address(account), account)
 

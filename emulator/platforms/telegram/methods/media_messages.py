@@ -73,7 +73,7 @@ class TelegramMediaMessages:
             buttons = keyboard(params)
             chat = self._places.writable(params)
             placed = self._placed(chat, params)
-            shown = self._shown(kind, params.get(kind), params, params)
+            shown = self._take_file(kind, params.get(kind), params, params)
             self._places.flood.take(chat)
             detail = {**placed, "files": [shown], "entities": list(caption.entities)}
             if buttons is not None:
@@ -93,7 +93,7 @@ class TelegramMediaMessages:
         made = []
         for item in items:
             caption = formatted_caption(item)
-            shown = self._shown(str(item["type"]), item.get("media"), params, item)
+            shown = self._take_file(str(item["type"]), item.get("media"), params, item)
             made.append((caption.text, {**placed, "files": [shown], "entities": list(caption.entities)}))
         self._places.flood.take(chat, len(items))
         sent = [self._add(chat, text, detail) for text, detail in made]
@@ -105,7 +105,7 @@ class TelegramMediaMessages:
         message = self._places.own_message(chat, params)
         if not files.of(message.detail):
             raise TelegramError(400, "Bad Request: there is no caption in the message to edit")
-        return self._changed(chat, message, caption.text, {"entities": list(caption.entities)}, buttons)
+        return self._change(chat, message, caption.text, {"entities": list(caption.entities)}, buttons)
 
     async def _edit_media(self, params: Params) -> MethodResult:
         item, buttons = parse_nested(params.get("media", "{}")), keyboard(params)
@@ -118,11 +118,11 @@ class TelegramMediaMessages:
         is_album = "media_group_id" in message.detail
         if is_album and _FAMILY.get(before[0]["kind"]) != _FAMILY.get(str(item["type"])):
             raise TelegramError(400, "Bad Request: can't use media of the specified type in the album")
-        shown = self._shown(str(item["type"]), item.get("media"), params, item)
+        shown = self._take_file(str(item["type"]), item.get("media"), params, item)
         detail = {"entities": list(caption.entities), "files": [shown]}
-        return self._changed(chat, message, caption.text, detail, buttons)
+        return self._change(chat, message, caption.text, detail, buttons)
 
-    def _changed(
+    def _change(
         self, chat: FakeChat, message: FakeMessage, text: str, facts: dict[str, Any], buttons: list[Any] | None
     ) -> MethodResult:
         detail = {key: value for key, value in message.detail.items() if key != "keyboard"} | facts
@@ -135,10 +135,10 @@ class TelegramMediaMessages:
         self._publish(message)
         return MethodResult(self._objects.message(chat, message))
 
-    def _shown(self, kind: str, value: Any, params: Params, about: Mapping[str, Any]) -> dict[str, Any]:
+    def _take_file(self, kind: str, value: Any, params: Params, about: Mapping[str, Any]) -> dict[str, Any]:
         """The entry of ``detail["files"]``; *about* holds what the call says about the file."""
         given = UploadedParams({}, uploads_of(params))
-        shown = self._files.taken(kind, value, given, now_ms=self._clock.now_ms())
+        shown = self._files.take(kind, value, given, now_ms=self._clock.now_ms())
         known = {key: int(about[key]) for key in ("width", "height", "duration") if about.get(key)}
         return {**known, **shown}
 

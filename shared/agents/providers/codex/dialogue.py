@@ -126,24 +126,24 @@ class Dialogue:
         if isinstance(method, str) and "id" in message:
             yield from self._asked(message["id"], method, _table(message.get("params")))
         elif isinstance(method, str):
-            yield from self._told(method, _table(message.get("params")))
+            yield from self._read_notice(method, _table(message.get("params")))
         elif "id" in message:
-            yield from self._answered(message)
+            yield from self._read_answer(message)
 
     # -- answers to our requests
 
-    def _answered(self, message: Mapping[str, Any]) -> Iterator[Step]:
+    def _read_answer(self, message: Mapping[str, Any]) -> Iterator[Step]:
         number, error = message["id"], message.get("error")
         if error is not None and number in (_INITIALIZE, _THREAD, _TURN):
             yield failures.of_text(str(_table(error).get("message") or "it refused the turn"))
         elif number == _THREAD:
-            yield from self._begun(_table(message.get("result")))
+            yield from self._begin_turn(_table(message.get("result")))
         elif number == _TURN:
             self._turn_id = _id(_table(_table(message.get("result")).get("turn")))
         elif isinstance(number, int) and number > _LATER:
             yield CodexAnswered(number, error is None)
 
-    def _begun(self, result: Mapping[str, Any]) -> Iterator[Step]:
+    def _begin_turn(self, result: Mapping[str, Any]) -> Iterator[Step]:
         found = _id(_table(result.get("thread")))
         if found is None:
             yield Failed("codex: it began a thread and did not say which", code="malformed")
@@ -167,7 +167,7 @@ class Dialogue:
 
     # -- what it tells us
 
-    def _told(self, method: str, params: Mapping[str, Any]) -> Iterator[Step]:
+    def _read_notice(self, method: str, params: Mapping[str, Any]) -> Iterator[Step]:
         match method:
             case "turn/started":
                 self._turn_id = _id(_table(params.get("turn"))) or self._turn_id

@@ -60,7 +60,7 @@ async def prepare(turn: Turn) -> CodexLaunch | Failed:
         config.mode == "auto" and not await asyncio.to_thread(program.has_app_server, located)
     )
     access = await _open(turn, config, held)
-    return await asyncio.to_thread(_written, turn, config, held, located, access, is_exec)
+    return await asyncio.to_thread(_write_home, turn, config, held, located, access, is_exec)
 
 
 async def _open(turn: Turn, config: CodexConfig, held: Containment) -> tuple[Reach, GatewaySocket | None]:
@@ -73,7 +73,7 @@ async def _open(turn: Turn, config: CodexConfig, held: Containment) -> tuple[Rea
     return Reach(base + access.models, base + access.tools, access.token, names), gateway
 
 
-def _written(
+def _write_home(
     turn: Turn,
     config: CodexConfig,
     held: Containment,

@@ -58,7 +58,7 @@ class Codex:
 
     async def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
         """See the module's docstring."""
-        start = await _prepared(turn)
+        start = await _prepare(turn)
         if isinstance(start, Failed):
             yield start
             return
@@ -100,7 +100,7 @@ class Codex:
             await talk.close(is_over=is_over)
 
 
-async def _prepared(turn: Turn) -> CodexLaunch | Failed:
+async def _prepare(turn: Turn) -> CodexLaunch | Failed:
     try:
         return await launch.prepare(turn)
     except ConfigInvalid as error:

@@ -48,9 +48,9 @@ class OpencodeLines:
                 yield Failed("opencode: it began a new session in place of the chat's", code="session_lost")
                 return
             yield Init(session)
-        yield from self._told(str(found.get("type")), _table(found.get("part")), _table(found.get("error")))
+        yield from self._read_event(str(found.get("type")), _table(found.get("part")), _table(found.get("error")))
 
-    def _told(self, kind: str, part: Mapping[str, Any], error: Mapping[str, Any]) -> Iterator[OpencodeStep]:
+    def _read_event(self, kind: str, part: Mapping[str, Any], error: Mapping[str, Any]) -> Iterator[OpencodeStep]:
         match kind:
             case "step_start":
                 self._texts.clear()
@@ -64,11 +64,11 @@ class OpencodeLines:
                 self._broken = 0
                 yield Acted(str(part.get("tool") or "tool"))
             case "step_finish":
-                yield from self._finished(str(part.get("reason")))
+                yield from self._end_step(str(part.get("reason")))
             case "error":
                 yield failures.of_error(error)
 
-    def _finished(self, reason: str) -> Iterator[OpencodeStep]:
+    def _end_step(self, reason: str) -> Iterator[OpencodeStep]:
         self._is_in_step = False
         if reason in _FINAL:
             yield OpencodeAnswer("\n".join(self._texts).strip())

@@ -36,7 +36,7 @@ class Opencode:
 
     async def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
         """See the module's docstring."""
-        start = await _prepared(turn)
+        start = await _prepare(turn)
         if isinstance(start, Failed):
             yield start
             return
@@ -53,7 +53,7 @@ class Opencode:
             yield Failed(f"can't start opencode: {error.strerror}", retryable=False, code="not_started")
 
 
-async def _prepared(turn: Turn) -> OpencodeLaunch | Failed:
+async def _prepare(turn: Turn) -> OpencodeLaunch | Failed:
     try:
         return await launch.prepare(turn)
     except ConfigInvalid as error:

@@ -29,7 +29,7 @@ def release(conn: apsw.Connection, response: Response) -> None:
     _check(conn, response)
 
 
-def part_sent(
+def record_part(
     conn: apsw.Connection,
     response: Response,
     parts: tuple[str | None, ...],
@@ -74,7 +74,7 @@ def _add_ids(conn: apsw.Connection, response: Response, also: Sequence[str]) -> 
     )
 
 
-def files_left_out(
+def record_left_out_files(
     conn: apsw.Connection, response: Response, unsent: Sequence[Sequence[int | str]], *, lease_until: int
 ) -> None:
     """These files of the response are not sent.
@@ -108,7 +108,7 @@ def unsent_since(conn: apsw.Connection, response_id: int) -> int | None:
     return found
 
 
-def part_cut(conn: apsw.Connection, response: Response, cuts: tuple[int, ...], *, lease_until: int) -> None:
+def record_cut(conn: apsw.Connection, response: Response, cuts: tuple[int, ...], *, lease_until: int) -> None:
     """The platform finds the next part too long: it goes out in smaller pieces.
 
     Args:
@@ -139,7 +139,7 @@ def ack(
     """Every part has reached the platform.
 
     Args:
-        also: as for ``part_sent``.
+        also: as for ``record_part``.
 
     Raises:
         ClaimLost: another process holds the response.

@@ -46,10 +46,10 @@ class Response:
         opens_for: the person of a direct chat that the platform has not opened yet.
         is_inactive: the bot was blocked in that chat or removed from it.
         unsent_since: the first of its last failures in which nothing left this machine, in ms UTC; None: there is none.
-        cuts: see ``part_cut``.
+        cuts: see ``record_cut``.
         failure: of the last attempt; None: none failed.
         files: as stored.
-        unsent_files: see ``files_left_out``.
+        unsent_files: see ``record_left_out_files``.
     """
 
     id: int

@@ -43,7 +43,7 @@ async def react_to_message(service: Service, *, id: str, body: ReactionBody) -> 
         asked = reactions.message(conn, id)
         return reactions.to_message(asked, body.emoji, agent=asked.agent, session_id=asked.session_id)
 
-    return await _enqueued(service, new)
+    return await _enqueue(service, new)
 
 
 @endpoint("POST", "/api/responses/{id}/reaction", {404: "there is no such response", **_REFUSALS})
@@ -54,7 +54,7 @@ async def react_to_response(service: Service, *, id: int, body: ReactionBody) ->
         said = _said(conn, id)
         return reactions.to_response(said, body.emoji, agent=said.agent, session_id=said.session_id)
 
-    return await _enqueued(service, new)
+    return await _enqueue(service, new)
 
 
 @endpoint("POST", "/api/responses/{id}/edit", {404: "there is no such response", 409: "it can't be changed"})
@@ -65,7 +65,7 @@ async def edit(service: Service, *, id: int, body: EditBody) -> Stored:
         said = _said(conn, id)
         return edits.of(said, body.message, agent=said.agent, session_id=said.session_id)
 
-    return await _enqueued(service, new)
+    return await _enqueue(service, new)
 
 
 def _said(conn: apsw.Connection, row_id: int) -> OwnResponse:
@@ -75,7 +75,7 @@ def _said(conn: apsw.Connection, row_id: int) -> OwnResponse:
     return found
 
 
-async def _enqueued(service: Service, new: Callable[[apsw.Connection], NewResponse]) -> Stored:
+async def _enqueue(service: Service, new: Callable[[apsw.Connection], NewResponse]) -> Stored:
     def work(conn: apsw.Connection) -> str:
         made = new(conn)
         responses.enqueue(conn, made, now_ms=clock.now_ms())

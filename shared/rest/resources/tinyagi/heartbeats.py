@@ -13,7 +13,7 @@ from shared.db.queue.schedules.series import Plan
 from shared.queue import series
 from shared.rest.http.endpoint import Body, endpoint
 from shared.rest.http.service import Service
-from shared.rest.resources.messages import addressed
+from shared.rest.resources.messages import address
 from shared.roster.agents_and_teams import known_agent
 
 CHANNEL = series.HEARTBEAT
@@ -94,15 +94,15 @@ async def put_heartbeat(service: Service, *, id: str, body: HeartbeatChange) -> 
         plan = _plan(conn, id)
         if plan is None and not (body.enabled or body.content):
             return None
-        plan = _made(conn, id, body, zone, now_ms=now_ms) if plan is None else _changed(conn, plan, body, now_ms=now_ms)
-        return _switched(conn, plan, is_on=body.enabled, now_ms=now_ms)
+        plan = _make(conn, id, body, zone, now_ms=now_ms) if plan is None else _change(conn, plan, body, now_ms=now_ms)
+        return _switch(conn, plan, is_on=body.enabled, now_ms=now_ms)
 
     return {"ok": True, **_shown(await service.change(work, "dispatch"))}
 
 
-def _made(conn: apsw.Connection, agent: str, body: HeartbeatChange, zone: str, *, now_ms: int) -> Plan:
+def _make(conn: apsw.Connection, agent: str, body: HeartbeatChange, zone: str, *, now_ms: int) -> Plan:
     """A new heartbeat, which is off until it is switched on."""
-    new = addressed(
+    new = address(
         conn,
         NewMessage(kind="task", message=body.content or _QUESTION),
         agent_id=agent,
@@ -116,7 +116,7 @@ def _made(conn: apsw.Connection, agent: str, body: HeartbeatChange, zone: str, *
     return plan if body.enabled else series.pause(conn, plan.series_id, now_ms=now_ms)
 
 
-def _changed(conn: apsw.Connection, plan: Plan, body: HeartbeatChange, *, now_ms: int) -> Plan:
+def _change(conn: apsw.Connection, plan: Plan, body: HeartbeatChange, *, now_ms: int) -> Plan:
     change = series.Change(
         message=None if body.content is None else body.content or _QUESTION,
         recurrence=None if body.interval is None else _cron(body.interval),
@@ -124,7 +124,7 @@ def _changed(conn: apsw.Connection, plan: Plan, body: HeartbeatChange, *, now_ms
     return plan if change == series.Change() else series.update(conn, plan.series_id, change, now_ms=now_ms)
 
 
-def _switched(conn: apsw.Connection, plan: Plan, *, is_on: bool | None, now_ms: int) -> Plan:
+def _switch(conn: apsw.Connection, plan: Plan, *, is_on: bool | None, now_ms: int) -> Plan:
     if is_on is None or is_on == (plan.status != "paused"):
         return plan
     verb = series.resume if is_on else series.pause

@@ -12,7 +12,7 @@ from shared.agents.session_files import NotSendable
 from shared.channels import outgoing_files, part_plan
 from shared.channels.base import OutgoingFile
 from shared.core import logs
-from shared.turns.tools.outbox_files import FilePlace, FileTaker, copied
+from shared.turns.tools.outbox_files import FilePlace, FileTaker, copy_file
 
 log = logs.get()
 
@@ -31,7 +31,7 @@ class Attached(NamedTuple):
     problems: tuple[str, ...]
 
 
-def attached(text: str, wanted: Sequence[str], place: FilePlace, taker: FileTaker) -> Attached:
+def attach(text: str, wanted: Sequence[str], place: FilePlace, taker: FileTaker) -> Attached:
     """The answer with copies of its files. Reads and writes files: not for the loop.
 
     Args:
@@ -41,7 +41,7 @@ def attached(text: str, wanted: Sequence[str], place: FilePlace, taker: FileTake
     notes: list[str] = []
     for name in wanted[:MOST_FILES]:
         try:
-            sent.append(copied(name, place, taker))
+            sent.append(copy_file(name, place, taker))
         except NotSendable as error:
             notes.append(part_plan.told(_shown(name), str(error)))
     if len(wanted) > MOST_FILES:

@@ -110,7 +110,7 @@ async def _receive_one(
     name = session_files.safe_name(str(given.get("name") or kind))
     size = given.get("size") if isinstance(given.get("size"), int) else None
     try:
-        fetched = await _fetched(of.channel, given, size or 0, fetch, room)
+        fetched = await _fetch(of.channel, given, size or 0, fetch, room)
         media_type = media_types.of(fetched[: media_types.FIRST_BYTES], _said_type(given))
         name = session_files.unlike(name if given.get("name") else name + media_types.ending(media_type), taken)
         taken.add(name.lower())
@@ -123,7 +123,7 @@ async def _receive_one(
     return NamedFile(kind, name, path, media_type, len(fetched))
 
 
-async def _fetched(channel: str, given: Mapping[str, Any], size: int, fetch: Fetch, room: int) -> bytes:
+async def _fetch(channel: str, given: Mapping[str, Any], size: int, fetch: Fetch, room: int) -> bytes:
     if given.get("downloadable") is False or size > LARGEST_BYTES:
         raise NotFetched(f"it is larger than {LARGEST_BYTES // 1024**2} MiB")
     if size > room or room <= 0:
@@ -137,7 +137,7 @@ async def _fetched(channel: str, given: Mapping[str, Any], size: int, fetch: Fet
 def _write(folder: Path, session: str, message_id: str, name: str, fetched: bytes) -> str:
     """Write the file in place of one of an earlier attempt; its path below the agent's folder."""
     box = session_files.safe_name(message_id)
-    with session_files.made(folder, session, INBOX, box) as opened:
+    with session_files.open_folder(folder, session, INBOX, box) as opened:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=opened)
         session_files.write_new(opened, name, fetched)

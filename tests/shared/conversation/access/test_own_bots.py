@@ -32,7 +32,7 @@ def ask(conn, agent="clerk", now_ms=NOW):
 
 def made(conn, owner_id=ANA, bot="777", now_ms=NOW + 1):
     with transaction(conn):
-        return own_bots.made(conn, "telegram", owner_id, bot, "clerk_bot", now_ms=now_ms)
+        return own_bots.record(conn, "telegram", owner_id, bot, "clerk_bot", now_ms=now_ms)
 
 
 def ready(conn, now_ms=NOW + 2):

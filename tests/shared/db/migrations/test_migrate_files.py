@@ -40,8 +40,8 @@ def test_an_open_response_of_an_earlier_release_is_sent(old):
     with transaction(conn):
         claimed = responses.claim(conn, 1, token="t", now_ms=NOW, lease_ms=1000)
         assert (claimed.files, claimed.unsent_files) == (("/files/a.txt",), ())
-        responses.files_left_out(conn, claimed, [[0, "gone"]], lease_until=NOW + 1000)
-        responses.part_sent(conn, claimed, ("m1",), ("m2", "m3"), lease_until=NOW + 1000)
+        responses.record_left_out_files(conn, claimed, [[0, "gone"]], lease_until=NOW + 1000)
+        responses.record_part(conn, claimed, ("m1",), ("m2", "m3"), lease_until=NOW + 1000)
         responses.ack(conn, claimed, ("m1", "m4"), ("m2", "m3", "m5"), now_ms=NOW)
     found = rows(conn, "SELECT status, platform_message_id, also, unsent_files FROM responses")
     assert found == [("acked", "m1", '["m2","m3","m5"]', '[[0, "gone"]]')]

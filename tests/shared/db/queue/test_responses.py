@@ -82,7 +82,7 @@ def test_a_claim_notes_that_sending_begins_before_it_does(conn):
     response = take(conn, answer(conn))
     assert row(conn, "responses")["part_started"] == 0
     with transaction(conn):
-        responses.part_sent(conn, response, ("m1",), lease_until=NOW + 99_000)
+        responses.record_part(conn, response, ("m1",), lease_until=NOW + 99_000)
     found = row(conn, "responses")
     assert (found["parts"], found["part_started"], found["lease"]) == ('["m1"]', 1, NOW + 99_000)
 
@@ -98,7 +98,7 @@ def test_acknowledging_keeps_the_platforms_ids_and_clears_the_claim(conn):
 def test_an_unknown_outcome_names_its_part_and_the_retry_continues_after_the_sent_ones(conn):
     response = take(conn, answer(conn))
     with transaction(conn):
-        responses.part_sent(conn, response, ("m1",), lease_until=NOW + LEASE)
+        responses.record_part(conn, response, ("m1",), lease_until=NOW + LEASE)
     fail(conn, response, UNKNOWN)
     found = row(conn, "responses")
     assert (found["status"], found["part_started"], found["last_error"]) == ("pending", 1, "no answer")
@@ -115,7 +115,7 @@ def test_a_failure_that_is_known_not_to_have_happened_leaves_no_doubt_behind(con
 
 
 FENCED = {
-    "part_sent": lambda conn, response: responses.part_sent(conn, response, ("x",), lease_until=NOW + 1),
+    "record_part": lambda conn, response: responses.record_part(conn, response, ("x",), lease_until=NOW + 1),
     "ack": lambda conn, response: responses.ack(conn, response, ("x",), now_ms=NOW),
     "fail": lambda conn, response: responses.fail(conn, response, RETRY, now_ms=NOW),
 }

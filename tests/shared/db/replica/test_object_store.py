@@ -304,7 +304,7 @@ def test_the_address_of_a_bucket_at_amazon(url: str, environ: dict[str, str], ad
     import obstore
 
     store = open_store(url, {**ENVIRONMENT, **environ})
-    signed = obstore.sign(store._opened(), "GET", "x", timedelta(seconds=9))  # type: ignore[attr-defined]
+    signed = obstore.sign(store._open(), "GET", "x", timedelta(seconds=9))  # type: ignore[attr-defined]
     assert signed.partition("?")[0] == address
 
 

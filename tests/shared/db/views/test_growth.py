@@ -126,7 +126,7 @@ def sent(conn):
     head = responses.heads(conn, "telegram", now_ms=NOW)[-1]
     with transaction(conn):
         response = responses.claim(conn, head, token="s", now_ms=NOW, lease_ms=LEASE)
-        responses.part_sent(conn, response, ("m1",), lease_until=LATER)
+        responses.record_part(conn, response, ("m1",), lease_until=LATER)
     assert len(responses.delivering(conn, "telegram")) == 1
     with transaction(conn):
         responses.ack(conn, response, ("m1", "m2"), now_ms=NOW)
