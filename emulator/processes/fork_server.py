@@ -1,9 +1,9 @@
 """The fork server: loads the libraries once, and forks a ready-made process for each function.
 
 It has two stages. The first stage loads third-party libraries and lives as long as the emulator. The second stage is a
-fork of the first that has also loaded the code that our functions share, ``shared`` and ``infra.runner``, as it was on
-disk at that moment. When that code changes, a new second stage takes its place. A function is a fork of the second
-stage and loads only its own file. Hot reload is nothing more than that.
+fork of the first that has also loaded the code that our functions import, as it was on disk at that moment. When that
+code changes, a new second stage takes its place. A function is a fork of the second stage and loads only its own file.
+Hot reload is nothing more than that.
 
 A stage has no threads, because a fork copies only one. It is the parent of its forks, so only the stage sends them
 signals and learns when they end.
@@ -63,9 +63,10 @@ PRELOADED = (
     "nanoid",
     "zoneinfo",
 )
+# structlog and uvicorn import these where they are installed, and no function uses them. Deployed functions lack both.
+UNWANTED = ("rich", "watchfiles")
 OURS = ("shared", "functions", "infra", "spark_jobs")
 NOT_RELOADED = ("infra", "infra.processes")  # our code that the fork server itself needs; no function loads it
-SHARED = ("shared", "infra.runner")  # packages, with all their modules
 MAX_MESSAGE = 1 << 18  # bytes: room for several environments
 MAX_FDS = 16
 
@@ -77,8 +78,8 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the supervisor decides
     name_process("fork-server")
     started = time.monotonic()
-    # structlog imports rich where it is installed, for a console that no function has. Deployed functions have no rich.
-    sys.modules["rich"] = None  # type: ignore[assignment]
+    for name in UNWANTED:
+        sys.modules[name] = None  # type: ignore[assignment]  # the import system's word for "there is none"
     for module in PRELOADED:
         importlib.import_module(module)
     ours = sorted(name for name in sys.modules if name.partition(".")[0] in OURS and name not in NOT_RELOADED)
@@ -96,15 +97,18 @@ def _say_loaded(channel: socket.socket, started: float) -> None:
         channel.send(json.dumps({"loaded": round((time.monotonic() - started) * 1000)}).encode())
 
 
-def load_shared() -> None:
-    """Load the code that functions share. A function that needs a broken module reports the error itself."""
+def load_functions() -> None:
+    """Load what the functions import, and forget their own files. A function that can't be loaded reports why itself.
+
+    Nothing else of ours is loaded: what a function imports late, or never, would cost each start and each process.
+    """
     importlib.invalidate_caches()
-    for name in SHARED:
+    names = [found.name for found in pkgutil.iter_modules(importlib.import_module("functions").__path__, "functions.")]
+    for name in ("infra.runner.serve", *names):
         with contextlib.suppress(Exception):
-            module = importlib.import_module(name)
-            for found in pkgutil.walk_packages(getattr(module, "__path__", []), f"{name}.", onerror=lambda _: None):
-                with contextlib.suppress(Exception):
-                    importlib.import_module(found.name)
+            importlib.import_module(name)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "functions"]:
+        del sys.modules[name]
 
 
 class ForkServer:
@@ -210,7 +214,7 @@ def _become_stage(fd: int, *, parent: int, inherited: Sequence[socket.socket | i
         name_process("fork-server-2")
         started = time.monotonic()
         channel = socket.socket(fileno=fd)
-        load_shared()
+        load_functions()
         gc.collect()
         gc.freeze()
         _say_loaded(channel, started)

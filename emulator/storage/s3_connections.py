@@ -1,107 +1,137 @@
-"""werkzeug's threaded server, with limits: the number of connections, and how long a client may be silent.
+"""The server of S3: a thread for each connection, with limits: their number, and how long a client may be silent.
 
-Each connection is a thread. It has one request, or any number of plain ones (``plain_requests``) one after the other:
-Litestream sends many, and a connection and a thread for each cost more CPU than the request. ``http.server`` limits a
-head: 64 KB a line, and 100 headers. The head of a plain request has 8 KB at most, the buffer of its connection.
+A connection has any number of requests that are ours (``s3_requests``), one after the other: Litestream sends many, and
+a connection and a thread for each cost more CPU than the request. The first that is moto's is the last.
 """
 
 import contextlib
-import io
 import itertools
 import json
 import socket
+import socketserver
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
-from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
-
-from emulator.storage.plain_requests import Answer, read_head
+from emulator.storage.s3_requests import MOST_HEAD_BYTES, Answer, read_head
 from infra.open_files import connection_limit
 
 SILENT_S = 60.0  # for one read of a head or a body
 REPORT_EVERY_S = 10.0
+_PIECE_BYTES = 64 * 1024
+_KEPT_AFTER = ("2", "404", "412")  # nothing of the request is left to be read
 
 
-class LimitedRequestHandler(WSGIRequestHandler):
-    """Tells the server when a request has arrived; a client that sends nothing for a minute is disconnected."""
+class S3Application(Protocol):
+    """What the server serves."""
 
-    timeout = SILENT_S
+    def answer(self, environ: dict[str, Any], read: Callable[[int], bytes]) -> Answer | None:
+        """The answer to a request that is ours; None where moto has to read it.
+
+        Args:
+            read: the first bytes of the body, as many; fewer if the client sends no more.
+        """
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """The answer to any other request, by WSGI."""
+
+
+class Connection(socketserver.BaseRequestHandler):
+    """One client. If it sends nothing for a minute, it is disconnected."""
+
+    silent_s = SILENT_S
     server: "LimitedServer"
-    rfile: io.BufferedReader
 
-    def run_wsgi(self) -> None:
-        self.server.request_has_come(self.connection)
-        super().run_wsgi()
+    def setup(self) -> None:
+        self.request.settimeout(self.silent_s)
+        self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+        self._received = bytearray()
 
-    def handle_one_request(self) -> None:
-        """Answer a plain request and keep the connection; leave every other request to ``http.server`` and werkzeug."""
-        answer = self._plain_answer()
-        if answer is None:
-            super().handle_one_request()
-            return
+    def handle(self) -> None:
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            while self._answer_one():
+                pass
+
+    def _answer_one(self) -> bool:
+        """Answer one request; True if another may follow."""
+        while b"\r\n\r\n" not in self._received and len(self._received) < MOST_HEAD_BYTES:
+            if not self._receive():
+                break
+        if not self._received:
+            return False
+        found = read_head(bytes(self._received[:MOST_HEAD_BYTES]))
+        if found is not None:
+            environ, begin = found
+            self.server.request_has_come(self.request)
+            answer = self.server.app.answer(environ, lambda length: self._body(begin, length))
+            if answer is not None:
+                length = environ.get("CONTENT_LENGTH", "0")
+                return self._send(answer, begin + (int(length) if length.isdecimal() else 0))
+        self._leave_to_moto()
+        return False
+
+    def _receive(self) -> bool:
+        piece = self.request.recv(_PIECE_BYTES)
+        self._received += piece
+        return bool(piece)
+
+    def _body(self, begin: int, length: int) -> bytes:
+        while len(self._received) < begin + length and self._receive():
+            pass
+        return bytes(self._received[begin : begin + length])
+
+    def _send(self, answer: Answer, length: int) -> bool:
+        """Send the answer to a request of that many bytes; True if the connection is kept."""
         status, headers, body = answer
-        self.close_connection = status != "200 OK"
-        lines = [("Server", self.version_string()), ("Date", self.date_time_string()), *headers]
-        if self.close_connection:
-            lines.append(("Connection", "close"))
+        is_kept = status.startswith(_KEPT_AFTER) and len(self._received) >= length
+        del self._received[:length]
+        lines = [("Date", time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())), *headers]
+        if is_kept:
+            self.server.request_is_answered(self.request)
         else:
-            self.server.request_is_answered(self.connection)
+            lines.append(("Connection", "close"))
         head = "".join(f"{name}: {value}\r\n" for name, value in lines)
-        self.connection.sendall(f"HTTP/1.1 {status}\r\n{head}\r\n".encode("latin-1") + b"".join(body))
+        self.request.sendall(f"HTTP/1.1 {status}\r\n{head}\r\n".encode("latin-1") + b"".join(body))
+        return is_kept
 
-    def _plain_answer(self) -> Answer | None:
-        """None where http.server has to read the request; then all of it is still to be read."""
-        found = read_head(self.rfile.peek())
-        if found is None:
-            return None
-        environ, length = found
-        self.server.request_has_come(self.connection)
-        body = _Body(self.rfile, length)
-        answer = self.server.answer_plainly(environ | {"wsgi.input": body})
-        if answer is not None:
-            body.skip_head()
-        return answer
+    def _leave_to_moto(self) -> None:
+        from emulator.storage.moto_request import MotoRequest  # moto takes half a second and 40 MB
+
+        MotoRequest(self.request, self.client_address, self.server, bytes(self._received)).handle_one_request()
 
 
-class _Body:
-    """What follows a head that is still to be read."""
-
-    def __init__(self, stream: io.BufferedReader, head_length: int) -> None:
-        self._stream = stream
-        self._head_length = head_length
-
-    def read(self, length: int) -> bytes:
-        """Called once, for all of the body."""
-        self.skip_head()
-        return self._stream.read(length)
-
-    def skip_head(self) -> None:
-        """Read the head, unless it is read already."""
-        self._stream.read(self._head_length)
-        self._head_length = 0
-
-
-class LimitedServer(ThreadedWSGIServer):
+class LimitedServer(socketserver.ThreadingTCPServer):
     """Where connections become too many, one that waits for its client is closed.
 
     The first to go had a request already: its client loses nothing, and connects again. Then goes the longest silent.
 
     Args:
+        sock: bound and listening, in place of *port*.
         limit: how many connections there may be; None: half of the file descriptors.
-        answer_plainly: answers a plain request by its environ, or returns None for the application to answer it.
     """
+
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 128
+    # What werkzeug's handler asks of its server:
+    ssl_context = None
+    multithread, multiprocess, passthrough_errors = True, False, False
 
     def __init__(
         self,
-        *arguments: Any,
+        port: int,
+        app: S3Application,
+        *,
+        sock: socket.socket | None = None,
         limit: int | None = None,
-        answer_plainly: Callable[[dict[str, Any]], Answer | None] = lambda _: None,
-        **options: Any,
+        handler: type[Connection] = Connection,
     ) -> None:
-        super().__init__(*arguments, **options)
-        self.answer_plainly = answer_plainly
+        super().__init__(("127.0.0.1", port), handler, bind_and_activate=sock is None)
+        if sock is not None:
+            self.socket.close()
+            self.socket, self.server_address = sock, sock.getsockname()
+        self.app = app
         self._limit = limit or connection_limit()
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
@@ -109,6 +139,10 @@ class LimitedServer(ThreadedWSGIServer):
         self._kept: dict[socket.socket, None] = {}  # silent since a request was answered; the longest first
         self._closed = 0
         self._reported_s = float("-inf")
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._has_room(request):

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -149,12 +149,12 @@ def command(project: Path, *arguments: str, limit_s: float = 180, **more: Any) -
     )
 
 
-def launch(project: Path, *arguments: str) -> Emulator:
-    """``emulator run`` in the background, on any free port."""
+def launch(project: Path, *arguments: str, python: Sequence[str] = ()) -> Emulator:
+    """``emulator run`` in the background, on any free port, with the options *python* of the interpreter."""
     output = project / "output.txt"
     with output.open("w") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-m", "emulator", "run", "--port", "0", *arguments],
+            [sys.executable, *python, "-m", "emulator", "run", "--port", "0", *arguments],
             cwd=project,
             env=clean_environment(),
             stdout=stream,

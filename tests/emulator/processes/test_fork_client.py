@@ -176,10 +176,13 @@ def test_the_children_end_with_the_fork_server(tmp_path: Path) -> None:
     with_fork_client(tmp_path, scenario)
 
 
-def test_shared_code_is_loaded_once_and_again_on_renewal(tmp_path: Path) -> None:
-    """A fork has the shared code of the last renewal, and loads its own file itself."""
-    (tmp_path / "shared").mkdir()
-    (tmp_path / "shared" / "__init__.py").write_text("")
+def test_the_code_that_functions_import_is_loaded_once_and_again_on_renewal(tmp_path: Path) -> None:
+    """A fork has that code as of the last renewal, and loads its own file itself."""
+    for name in ("shared", "functions"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("")
+    (tmp_path / "functions" / "broken.py").write_text("import shared.missing\n")
+    (tmp_path / "functions" / "first.py").write_text("import shared.fact\n")
 
     def save(text: str) -> None:
         (tmp_path / "shared" / "fact.py").write_text(text)

@@ -1,4 +1,4 @@
-"""moto's server answers also while clients say nothing."""
+"""S3 answers also while clients say nothing."""
 
 import http.client
 import json
@@ -10,24 +10,44 @@ from typing import Any
 
 import pytest
 
-from emulator.storage.plain_requests import Answer
-from emulator.storage.s3_connections import LimitedRequestHandler, LimitedServer
+from emulator.storage.s3_connections import Connection, LimitedServer
+from emulator.storage.s3_requests import Answer
 
 GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 PUT = b"PUT /b/key HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4\r\n\r\nbody"
 
-
-class Handler(LimitedRequestHandler):
-    """Logs nothing."""
-
-    def log(self, *_: Any) -> None:
-        pass
+Read = Callable[[int], bytes]
 
 
-class Impatient(Handler):
+class Impatient(Connection):
     """Disconnects at once a client that is silent."""
 
-    timeout = 0.05
+    silent_s = 0.05
+
+
+def plainly(environ: dict[str, Any], read: Read) -> Answer | None:
+    """The answer to a PUT is its body and the name of the thread; all else is for moto's way."""
+    if environ["REQUEST_METHOD"] != "PUT":
+        return None
+    body = read(int(environ["CONTENT_LENGTH"])) + threading.current_thread().name.encode()
+    return "200 OK", [("Content-Length", str(len(body)))], [body]
+
+
+def hello(_: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"ok"]
+
+
+class App:
+    """An application of two functions: what is ours, and the rest."""
+
+    def __init__(self, answer: Callable[..., Answer | None] = plainly, rest: Callable[..., Any] = hello) -> None:
+        self.answer = answer
+        self._rest = rest
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        found: Iterable[bytes] = self._rest(environ, start_response)
+        return found
 
 
 @pytest.fixture
@@ -35,13 +55,9 @@ def site() -> Iterable[Callable[..., Callable[[], socket.socket]]]:
     """Serves with room for some connections; a function that connects."""
     with ExitStack() as stack:
 
-        def serve(
-            limit: int,
-            application: Callable[..., Iterable[bytes]],
-            handler: type[Handler] = Handler,
-            **options: Any,
-        ) -> Callable[[], socket.socket]:
-            server = LimitedServer("127.0.0.1", 0, application, handler, limit=limit, **options)
+        def serve(limit: int, app: App, handler: type[Connection] = Connection) -> Callable[[], socket.socket]:
+            server = LimitedServer(0, app, limit=limit, handler=handler)
+            stack.callback(server.server_close)
             thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
             thread.start()
             stack.callback(thread.join)
@@ -55,19 +71,6 @@ def site() -> Iterable[Callable[..., Callable[[], socket.socket]]]:
             return connect
 
         yield serve
-
-
-def hello(_: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    start_response("200 OK", [("Content-Length", "2")])
-    return [b"ok"]
-
-
-def plainly(environ: dict[str, Any]) -> Answer | None:
-    """The answer to a PUT is its body and the name of the thread; all else is for the application."""
-    if environ["REQUEST_METHOD"] != "PUT":
-        return None
-    body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])) + threading.current_thread().name.encode()
-    return "200 OK", [("Content-Length", str(len(body)))], [body]
 
 
 def told(client: socket.socket, sent: bytes = PUT) -> tuple[int, str | None, bytes]:
@@ -88,7 +91,7 @@ def ask(client: socket.socket, sent: bytes = GET) -> bytes:
 
 
 def test_the_connection_that_is_silent_for_the_longest_makes_room(site: Any, capsys: Any) -> None:
-    connect = site(3, hello)
+    connect = site(3, App())
     silent = [connect() for _ in range(8)]
     assert ask(connect()) == b"HTTP/1.1 200 OK"
     assert ask(silent[0], b"") == b""
@@ -105,7 +108,7 @@ def test_a_request_under_way_is_not_silent(site: Any) -> None:
         may_end.wait(60)
         return hello(environ, start_response)
 
-    connect = site(1, slow)
+    connect = site(1, App(rest=slow))
     client = connect()
     client.sendall(GET)
     begun.wait(60)
@@ -115,14 +118,14 @@ def test_a_request_under_way_is_not_silent(site: Any) -> None:
 
 
 def test_plain_puts_share_a_connection_and_its_thread(site: Any) -> None:
-    client = site(3, hello, answer_plainly=plainly)()
+    client = site(3, App())()
     answers = [told(client) for _ in range(3)]
     assert [(status, connection, body[:4]) for status, connection, body in answers] == [(200, None, b"body")] * 3
     assert len({body for _, _, body in answers}) == 1
 
 
 def test_a_plain_put_may_come_before_the_answer_to_the_last(site: Any) -> None:
-    client = site(3, hello, answer_plainly=plainly)()
+    client = site(3, App())()
     client.sendall(PUT * 3)
     client.shutdown(socket.SHUT_WR)
     received = b"".join(iter(lambda: client.recv(4096), b""))
@@ -135,28 +138,28 @@ def test_a_plain_put_may_come_before_the_answer_to_the_last(site: Any) -> None:
     ids=["another method", "a malformed header", "too many headers"],
 )
 def test_what_follows_a_plain_put_and_is_none_ends_the_connection(site: Any, second: bytes, status: int) -> None:
-    client = site(3, hello, answer_plainly=plainly)()
+    client = site(3, App())()
     assert told(client)[0] == 200
     assert told(client, second)[:2] == (status, "close")
     assert client.recv(1) == b""
 
 
 def test_what_is_no_http_ends_a_kept_connection(site: Any) -> None:
-    client = site(3, hello, answer_plainly=plainly)()
+    client = site(3, App())()
     told(client)
     client.sendall(b"nonsense\r\n\r\n")
     assert b"400" in b"".join(iter(lambda: client.recv(4096), b""))
 
 
 def test_a_head_in_pieces_is_answered(site: Any) -> None:
-    client = site(3, hello, answer_plainly=plainly)()
+    client = site(3, App())()
     told(client)
     client.sendall(PUT[:30])
     assert told(client, PUT[30:])[0] == 200
 
 
 def test_a_plain_put_that_is_refused_ends_the_connection(site: Any) -> None:
-    client = site(3, hello, answer_plainly=lambda _: ("400 Bad Request", [("Content-Length", "2")], [b"no"]))()
+    client = site(3, App(lambda *_: ("400 Bad Request", [("Content-Length", "2")], [b"no"])))()
     assert told(client) == (400, "close", b"no")
     assert client.recv(1) == b""
 
@@ -166,11 +169,11 @@ def test_what_is_not_answered_plainly_is_for_the_application_with_all_of_its_bod
         start_response("200 OK", [("Content-Length", "4")])
         return [environ["wsgi.input"].read(4)]
 
-    assert told(site(3, echo, answer_plainly=lambda _: None)()) == (200, "close", b"body")
+    assert told(site(3, App(lambda *_: None, echo))()) == (200, "close", b"body")
 
 
 def test_a_kept_connection_makes_room_before_one_that_has_not_asked_yet(site: Any) -> None:
-    connect = site(2, hello, answer_plainly=plainly)
+    connect = site(2, App())
     silent, kept = connect(), connect()
     told(kept)
     third = connect()
@@ -182,12 +185,12 @@ def test_a_kept_connection_makes_room_before_one_that_has_not_asked_yet(site: An
 def test_a_plain_put_under_way_on_a_kept_connection_is_not_silent(site: Any) -> None:
     begun, may_end = threading.Event(), threading.Event()
 
-    def slow(environ: dict[str, Any]) -> Answer | None:
+    def slow(environ: dict[str, Any], read: Read) -> Answer | None:
         begun.set()
         may_end.wait(60)
-        return plainly(environ)
+        return plainly(environ, read)
 
-    connect = site(1, hello, answer_plainly=slow)
+    connect = site(1, App(slow))
     client = connect()
     may_end.set()
     told(client)
@@ -200,6 +203,6 @@ def test_a_plain_put_under_way_on_a_kept_connection_is_not_silent(site: Any) -> 
 
 
 def test_a_kept_connection_without_requests_is_closed_in_the_end(site: Any) -> None:
-    client = site(3, hello, Impatient, answer_plainly=plainly)()
+    client = site(3, App(), Impatient)()
     told(client)
     assert client.recv(1) == b""

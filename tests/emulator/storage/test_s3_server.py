@@ -15,7 +15,6 @@ import pytest
 
 from emulator.base.environment import DUMMY_AWS
 from emulator.storage import replica, s3_process
-from emulator.storage.s3_server import ObjectFolder, StoredObject
 from shared.db.replica.litestream_program import program
 from tests.emulator.harness import ROOT, fetch
 
@@ -23,39 +22,6 @@ ENVIRONMENT = {"PATH": os.environ["PATH"]} | DUMMY_AWS
 # moto reads the signer's name and does not check the signature.
 _SCOPE = "emulator/20261121/us-east-1/s3/aws4_request"
 SIGNED = {"Authorization": f"AWS4-HMAC-SHA256 Credential={_SCOPE}, SignedHeaders=host, Signature=0"}
-ITEM = StoredObject(
-    "db/0000/1-1.ltx", b"\x00body\n", {"x-amz-meta-litestream-timestamp": "2026-11-21T13:00:00Z"}, "e", 1.5
-)
-
-
-def test_an_object_is_read_back_unchanged(tmp_path: Path) -> None:
-    folder = ObjectFolder(tmp_path)
-    folder.add_bucket("bucket")
-
-    folder.put("bucket", ITEM)
-
-    assert list(folder.load("bucket")) == [ITEM]
-
-
-@pytest.mark.parametrize("key", ["a", "a/b", "../../etc/passwd", "x" * 900, "ü/§ %2F", "a.object"])
-def test_no_key_leaves_the_bucket_or_collides_with_another(tmp_path: Path, key: str) -> None:
-    folder = ObjectFolder(tmp_path / "root")
-    folder.add_bucket("bucket")
-
-    folder.put("bucket", StoredObject(key, b"1", {}, "e", 0.0))
-    folder.put("bucket", StoredObject("other", b"2", {}, "e", 0.0))
-
-    assert {item.key: item.body for item in folder.load("bucket")} == {key: b"1", "other": b"2"}
-    assert len(list((tmp_path / "root" / "bucket").iterdir())) == 2
-
-
-def test_half_written_files_of_a_crash_are_removed(tmp_path: Path) -> None:
-    folder = ObjectFolder(tmp_path)
-    folder.add_bucket("bucket")
-    (tmp_path / "bucket" / "x.object.1.tmp").write_bytes(b"half")
-
-    assert list(folder.load("bucket")) == []
-    assert list((tmp_path / "bucket").iterdir()) == []
 
 
 @contextlib.contextmanager

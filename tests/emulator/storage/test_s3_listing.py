@@ -1,4 +1,4 @@
-"""A listing that goes past moto says what moto's would."""
+"""A listing says what moto's would."""
 
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -7,7 +7,8 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from emulator.storage.plain_list import MOST_KEYS, PlainList, plain_list
+from emulator.storage.s3_listing import MOST_KEYS, Listing, read_listing
+from emulator.storage.s3_requests import read_request
 from tests.emulator.harness import fetch
 from tests.emulator.storage.test_s3_server import SIGNED, s3_server
 
@@ -15,13 +16,14 @@ KEYS = ["db/0000/1-1.ltx", "db/0000/2-2.ltx", "db/0000/3-3.ltx", "db/0001/1-3.lt
 AS_MOTO = {"fetch-owner": ""}  # an option that only moto knows, and that changes nothing where it is empty
 
 
-def of(query: str, **changed: str) -> PlainList | None:
+def of(query: str, **changed: str) -> Listing | None:
     signed = {"HTTP_AUTHORIZATION": SIGNED["Authorization"]}
-    return plain_list({"REQUEST_METHOD": "GET", "QUERY_STRING": query, **signed, **changed})
+    asked = read_request({"REQUEST_METHOD": "GET", "PATH_INFO": "/b", "QUERY_STRING": query, **signed, **changed})
+    return None if asked is None or asked.operation != "list" else read_listing(asked.query)
 
 
-def test_the_listings_of_litestream_are_plain() -> None:
-    assert of("list-type=2&prefix=db%2F0000%2F") == PlainList("db/0000/", "", MOST_KEYS, False, False)
+def test_the_listings_of_litestream_are_ours() -> None:
+    assert of("list-type=2&prefix=db%2F0000%2F") == Listing("db/0000/", "", MOST_KEYS, False, False)
 
 
 @pytest.mark.parametrize(
