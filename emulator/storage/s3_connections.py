@@ -37,7 +37,7 @@ class S3Application(Protocol):
         """The answer to any other request, by WSGI."""
 
 
-class Connection(socketserver.BaseRequestHandler):
+class S3Connection(socketserver.BaseRequestHandler):
     """One client. If it sends nothing for a minute, it is disconnected."""
 
     silent_s = SILENT_S
@@ -125,7 +125,7 @@ class LimitedServer(socketserver.ThreadingTCPServer):
         *,
         sock: socket.socket | None = None,
         limit: int | None = None,
-        handler: type[Connection] = Connection,
+        handler: type[S3Connection] = S3Connection,
     ) -> None:
         super().__init__(("127.0.0.1", port), handler, bind_and_activate=sock is None)
         if sock is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from emulator.storage.s3_connections import Connection, LimitedServer
+from emulator.storage.s3_connections import LimitedServer, S3Connection
 from emulator.storage.s3_requests import Answer
 
 GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -19,7 +19,7 @@ PUT = b"PUT /b/key HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4\r\n\r\nbody"
 Read = Callable[[int], bytes]
 
 
-class Impatient(Connection):
+class Impatient(S3Connection):
     """Disconnects at once a client that is silent."""
 
     silent_s = 0.05
@@ -55,7 +55,7 @@ def site() -> Iterable[Callable[..., Callable[[], socket.socket]]]:
     """Serves with room for some connections; a function that connects."""
     with ExitStack() as stack:
 
-        def serve(limit: int, app: App, handler: type[Connection] = Connection) -> Callable[[], socket.socket]:
+        def serve(limit: int, app: App, handler: type[S3Connection] = S3Connection) -> Callable[[], socket.socket]:
             server = LimitedServer(0, app, limit=limit, handler=handler)
             stack.callback(server.server_close)
             thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
