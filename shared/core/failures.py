@@ -48,7 +48,7 @@ PAUSING: frozenset[FailureCode] = frozenset(
 )
 """The agent can't work at all until an instant, or until somebody mends it. It is paused, and its messages wait."""
 
-_FINAL: frozenset[FailureCode] = frozenset({"not_started", "output_limit", "runaway", "context_too_long"})
+_FINAL: frozenset[FailureCode] = frozenset({"output_limit", "runaway", "context_too_long"})
 """The same message would fail in the same way again."""
 
 Next = Literal["retry", "wait", "keep", "end", "go_on"]

@@ -247,9 +247,19 @@ def _outward(
 
 
 def judge(
-    message: Message, failure: Failure, policy: RetryPolicy, said: Said = NOTHING, *, now_ms: int
+    message: Message,
+    failure: Failure,
+    policy: RetryPolicy,
+    said: Said = NOTHING,
+    *,
+    is_alone: bool = True,
+    now_ms: int,
 ) -> MessageVerdict:
-    """Decide, without a side effect: a retry, and from when, or the end."""
+    """Decide, without a side effect: a retry, and from when, or the end.
+
+    Args:
+        is_alone: no other message asked for the turn. Else its end for good proves nothing about this one.
+    """
     reason = redaction.redact(failure.reason.strip()) or NO_REASON
     wait_ms = failure.wait_from(now_ms)
     attempts = message.retry_count + 1
@@ -269,6 +279,8 @@ def judge(
             return MessageVerdict(False, attempts, now_ms + delay, reason, failure.code)
         case "retry" if attempts < policy.max_attempts:
             return MessageVerdict(False, attempts, now_ms + _delay(attempts, policy), reason, failure.code)
+        case _ if not (is_alone or said.has_spoken or message.spoken):  # what was said was about all of the batch
+            return MessageVerdict(False, message.retry_count, None, reason, failure.code, runs_alone=True)
         case _:
             return MessageVerdict(True, attempts, None, reason, failure.code)
 
@@ -293,6 +305,8 @@ def _wait(message: Message, wait_ms: int, reason: str, code: FailureCode, *, now
 def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> list[Message]:
     """Fail the turn. The sender of a message that is now dead gets one sentence.
 
+    A turn over several messages that fails for good ends none of them: each then runs alone, at no attempt.
+
     Returns:
         The messages that are dead.
 
@@ -300,7 +314,10 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
         ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
     said = _said(conn, claim)
-    verdicts = {message.id: judge(message, failure, policy, said, now_ms=now_ms) for message in claim.asked}
+    is_alone = len(claim.asked) == 1
+    verdicts = {
+        message.id: judge(message, failure, policy, said, is_alone=is_alone, now_ms=now_ms) for message in claim.asked
+    }
     claims.fail(conn, claim, verdicts, now_ms=now_ms)
     _pause_agent(conn, claim.agent, failure, now_ms=now_ms)
     dead = [message for message in claim.asked if verdicts[message.id].dead]

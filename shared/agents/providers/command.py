@@ -91,7 +91,7 @@ class Command:
                     yield event
         except OSError as error:
             sentence = f"can't start {config.command[0]!r}: {error.strerror}"
-            yield Failed(sentence, retryable=False, code="not_started")
+            yield Failed(sentence, code="not_started")
 
 
 def _read(config: Mapping[str, Any]) -> CommandConfig:
@@ -170,8 +170,7 @@ async def _call(running: ProgramRun, turn: Turn, call: ProgramCall, *, has_tools
 
 
 def _failed(ending: Ending) -> Failed:
-    is_retryable = ending.word not in ("output_limit", "not_started")  # which another attempt would meet too
-    return Failed(ending.reason, is_retryable, code=ending.failure)
+    return Failed(ending.reason, code=ending.failure)
 
 
 def provider() -> Provider:

@@ -34,6 +34,7 @@ class Message(NamedTuple):
     scheduled_at: int | None
     created_at: int
     spoken: str | None = None
+    runs_alone: int | None = None
 
 
 COLUMNS = ", ".join(Message._fields)

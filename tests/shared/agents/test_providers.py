@@ -251,12 +251,12 @@ def test_a_program_that_does_not_read_its_input_is_no_failure(script):
 
 def test_an_endless_line_is_cut_off(script):
     (failed,) = run("command", script('import sys\nwhile True: sys.stdout.write("x" * 65536)'))
-    assert (failed.reason, failed.retryable) == ("the program wrote a line of more than 1048576 bytes", False)
+    assert (failed.reason, failed.code) == ("the program wrote a line of more than 1048576 bytes", "output_limit")
 
 
 def test_endless_output_is_cut_off(script):
     *_, failed = run("command", script('while True: print("x" * 65536)'))
-    assert (failed.reason, failed.retryable) == ("the program wrote more than 8388608 bytes", False)
+    assert (failed.reason, failed.code) == ("the program wrote more than 8388608 bytes", "output_limit")
 
 
 CONFIGS = {
@@ -264,10 +264,6 @@ CONFIGS = {
     "an empty command": ({"command": []}, "command: should have at least 1 item"),
     "a shell line": ({"command": "rm -rf /"}, "command: should be a valid list"),
     "a misspelt key": ({"command": ["true"], "environment": {}}, "environment: is not a known name"),
-    "a missing program": (
-        {"command": ["/no/such/program"]},
-        "can't start '/no/such/program': No such file or directory",
-    ),
 }
 
 
@@ -276,6 +272,11 @@ def test_a_wrong_config_fails_permanently_with_a_sentence(tmp_path, config, sent
     (failed,) = run("command", turn(config=config or {"env": {}}, folder=tmp_path))
     assert not failed.retryable
     assert sentence in failed.reason
+
+
+def test_a_program_that_can_not_start_may_be_tried_again(tmp_path):
+    (failed,) = run("command", turn(config={"command": ["/no/such/program"]}, folder=tmp_path))
+    assert failed == Failed("can't start '/no/such/program': No such file or directory", code="not_started")
 
 
 def test_the_programs_environment_holds_none_of_our_settings(script, monkeypatch, tmp_path):

@@ -44,6 +44,7 @@ class Message:
     last_error: str | None = None
     failure: str | None = None
     waits_since: int | None = None
+    runs_alone: bool = False
     token: str | None = None
     lease: int | None = None
     process_after: int | None = None
@@ -170,7 +171,7 @@ class Model:
         urgent = [each for each in waiting if each.is_urgent and not is_later(each, now)]
         batch: list[Message] = []
         for each in (urgent + [each for each in waiting if each not in urgent])[:limit]:
-            alone = each.has_own_answer or each.retry_count > 0
+            alone = each.has_own_answer or each.retry_count > 0 or each.runs_alone
             if is_later(each, now) or (
                 batch and (alone or (each.chat, each.thread) != (batch[-1].chat, batch[-1].thread))
             ):
@@ -253,6 +254,7 @@ class Model:
         code: str = "error",
     ) -> None:
         dead = []
+        is_alone = sum(each.trigger for each in self.held(token)) == 1
         for each in self.held(token):
             if not each.trigger:
                 self._end(each, "pending", now)
@@ -260,12 +262,16 @@ class Model:
             if wait is None:
                 each.retry_count += 1
             left = waits_left(each, now, costs_no_attempt=wait is not None)
-            is_dead = left <= 0 or (wait is None and (not retryable or each.retry_count >= MAX_ATTEMPTS))
+            is_final = wait is None and (not retryable or each.retry_count >= MAX_ATTEMPTS)
+            is_dead = left <= 0 or (is_final and is_alone)
+            if is_final and not is_alone:  # it proves nothing about this one
+                each.retry_count -= 1
+                each.runs_alone = True
             self._end(each, "dead" if is_dead else "pending", now)
             each.last_error = reason if left > 0 else GIVEN_UP.format("agent")
             each.failure = "rate_limited" if wait is not None else code
             pause = WAITS.get(each.retry_count, 0) if wait is None else min(wait, left)
-            each.process_after = None if is_dead else now + pause
+            each.process_after = None if is_final or is_dead else now + pause
             self._failed(each, "message_dead" if is_dead else "message_retry", each.last_error)
             if is_dead:
                 dead.append(each)
@@ -320,7 +326,7 @@ class Model:
         self.move(id_, "pending", "message_retried", now)
         each = self.messages[id_]
         each.retry_count, each.last_error, each.failure, each.process_after = 0, None, None, None
-        each.waits_since = None
+        each.waits_since, each.runs_alone = None, False
 
     def delete(self, id_: int, now: int) -> None:
         self.move(id_, "cancelled", "message_deleted", now)

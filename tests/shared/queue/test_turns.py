@@ -10,7 +10,7 @@ from shared.db.queue import claims, messages, ready_sessions, sessions
 from shared.db.queue.messages import NewMessage
 from shared.queue import turns
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
-from tests.support import LEASE, NOW, column, dump, make_agent, make_session, put, row, take
+from tests.support import LEASE, NOW, column, dump, make_agent, make_session, put, row, take, texts
 
 POLICY = RetryPolicy(max_attempts=5, base_ms=5000, cap_ms=300_000, jitter=0.0)
 DAY = 24 * 60 * 60 * 1000
@@ -134,13 +134,73 @@ def test_a_permanent_failure_is_reported_at_once_without_the_operators_reason(co
     assert "the key" not in turns.APOLOGY
 
 
-def test_each_message_of_a_dead_turn_gets_its_sentence(conn):
+FOR_GOOD = {
+    "a reject": Failure("no", retryable=False),
+    "too much output": Failure("too much", code="output_limit"),
+    "circles": Failure("round and round", code="runaway"),
+    "a conversation that is too long": Failure("too long", code="context_too_long"),
+}
+
+
+@pytest.mark.parametrize("failure", FOR_GOOD.values(), ids=FOR_GOOD)
+def test_after_a_turn_of_several_that_fails_for_good_each_runs_alone_and_only_the_bad_one_dies(conn, failure):
+    for text in ("a", "bad", "c"):
+        put(conn, text)
+    put(conn, "context", trigger=False)
+    assert fail(conn, take(conn), failure) == []
+    put(conn, "a later one")
+    alone = []
+    while (claim := take(conn)) is not None:
+        (asked,) = claim.asked
+        alone.append((asked.message, asked.retry_count))
+        if asked.message == "bad":
+            fail(conn, claim, failure)
+        else:
+            settle(conn, claim)
+    assert alone == [("a", 0), ("bad", 0), ("c", 0), ("a later one", 0)]
+    assert rows(conn, "SELECT message, retry_count FROM messages WHERE status = 'dead'") == [("bad", 1)]
+    assert rows(conn, "SELECT original_message FROM responses WHERE message = ?", (turns.APOLOGY,)) == [("bad",)]
+    assert column(conn, "SELECT status FROM messages WHERE message <> 'bad'") == ["completed"] * 4
+
+
+def test_messages_that_run_alone_wait_for_each_other_also_through_waits_and_interruptions(conn):
+    for text in ("a", "b"):
+        put(conn, text)
+    fail(conn, take(conn), FOR_GOOD["a reject"])
+    fail(conn, take(conn), Failure("slow down", wait_ms=7000))
+    assert take(conn) is None
+    claim = take(conn, now_ms=NOW + 7000)
+    with transaction(conn):
+        turns.release(conn, claim, now_ms=NOW + 7000)
+    assert texts(take(conn, now_ms=NOW + 7000)) == ["a"]
+
+
+def test_the_last_attempt_is_one_that_a_message_has_alone(conn):
     put(conn, "a")
     put(conn, "b")
-    put(conn, "context", trigger=False)
-    assert len(fail(conn, take(conn), Failure("no", retryable=False))) == 2
-    assert column(conn, "SELECT original_message FROM responses ORDER BY id") == ["a", "b"]
-    assert column(conn, "SELECT status FROM messages ORDER BY id") == ["dead", "dead", "pending"]
+    once = RetryPolicy(max_attempts=1, base_ms=5000, cap_ms=300_000, jitter=0.0)
+    assert fail(conn, take(conn), policy=once) == []
+    assert [each.message for each in fail(conn, take(conn), policy=once)] == ["a"]
+
+
+def test_messages_that_ran_alone_may_share_a_turn_again_after_a_retry_by_hand(conn):
+    for text in ("a", "b"):
+        put(conn, text)
+    fail(conn, take(conn), FOR_GOOD["a reject"])
+    for _ in range(2):
+        fail(conn, take(conn), FOR_GOOD["a reject"])
+    with transaction(conn):
+        messages.retry(conn, 1, now_ms=NOW)
+        assert len(messages.retry_many(conn, after=0, limit=10, now_ms=NOW)) == 1
+    assert texts(take(conn)) == ["a", "b"]
+
+
+def test_a_program_that_can_not_start_is_retried(conn):
+    """Memory or descriptors may be short for a moment."""
+    put(conn)
+    fail(conn, take(conn), Failure("can't start", code="not_started"))
+    found = row(conn, "messages")
+    assert (found["status"], found["retry_count"], found["process_after"]) == ("pending", 1, NOW + 2500)
 
 
 WAITS = {

@@ -101,7 +101,7 @@ class Claude:
                     async for event in events:
                         yield event
         except OSError as error:
-            yield Failed(f"can't start {command.words[0]!r}: {error.strerror}", retryable=False, code="not_started")
+            yield Failed(f"can't start {command.words[0]!r}: {error.strerror}", code="not_started")
         finally:
             if (ended := self._steered.pop(turn.token, None)) is not None:
                 ended.close()
@@ -187,7 +187,7 @@ def _ended(ending: Ending | None) -> Failed:
         return Failed("claude ended without a result", code="malformed")
     if code := failures.of_last_words(ending.reason):
         return Failed(ending.reason, code=code)
-    return Failed(ending.reason, retryable=ending.word not in ("output_limit", "not_started"), code=ending.failure)
+    return Failed(ending.reason, code=ending.failure)
 
 
 def provider() -> Provider:

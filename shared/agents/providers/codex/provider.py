@@ -72,7 +72,7 @@ class Codex:
                 async for event in events:
                     yield event
         except OSError as error:
-            yield Failed(f"can't start codex: {error.strerror}", retryable=False, code="not_started")
+            yield Failed(f"can't start codex: {error.strerror}", code="not_started")
         finally:
             if start.profile is not None:
                 own_files.remove(turn.folder, launch.profile_file(turn.session, start.profile))
@@ -106,9 +106,7 @@ async def _prepare(turn: Turn) -> CodexLaunch | Failed:
     except ConfigInvalid as error:
         return Failed(f"agent {turn.agent!r}: {error}", retryable=False, code="bad_config")
     except OSError as error:
-        return Failed(
-            f"can't prepare {error.filename!r} for codex: {error.strerror}", retryable=False, code="not_started"
-        )
+        return Failed(f"can't prepare {error.filename!r} for codex: {error.strerror}", code="not_started")
 
 
 def images(turn: Turn) -> list[Path]:
@@ -121,8 +119,7 @@ def _ended(running: ProgramRun) -> Failed:
     ending = running.ending
     if ending is None or ending.word == "ended":
         return Failed("codex ended and gave no result", code="crashed")
-    is_retryable = ending.word not in ("output_limit", "not_started")
-    return failures.of_ending(Failed(f"codex: {ending.reason}", is_retryable, code=ending.failure))
+    return failures.of_ending(Failed(f"codex: {ending.reason}", code=ending.failure))
 
 
 class _AppServerTurn:

@@ -50,7 +50,7 @@ class Opencode:
                 async for event in events:
                     yield event
         except OSError as error:
-            yield Failed(f"can't start opencode: {error.strerror}", retryable=False, code="not_started")
+            yield Failed(f"can't start opencode: {error.strerror}", code="not_started")
 
 
 async def _prepare(turn: Turn) -> OpencodeLaunch | Failed:
@@ -60,7 +60,7 @@ async def _prepare(turn: Turn) -> OpencodeLaunch | Failed:
         return Failed(f"agent {turn.agent!r}: {error}", retryable=False, code="bad_config")
     except OSError as error:
         reason = f"can't prepare {error.filename!r} for opencode: {error.strerror}"
-        return Failed(reason, retryable=False, code="not_started")
+        return Failed(reason, code="not_started")
 
 
 async def _converse(running: ProgramRun, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
@@ -87,7 +87,7 @@ def _ended(running: ProgramRun) -> Failed:
     if ending is None or ending.word == "ended":
         return Failed("opencode ended and gave no result", code="crashed")
     reason = f"opencode: {failures.plain(ending.reason)}"
-    failed = Failed(reason, ending.word not in ("output_limit", "not_started"), code=ending.failure)
+    failed = Failed(reason, code=ending.failure)
     code = failures.of_text(reason) if failed.code == "crashed" else failed.code
     return failed if code == "error" else replace(failed, code=code)
 

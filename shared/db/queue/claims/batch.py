@@ -106,7 +106,7 @@ def _batch(candidates: Iterable[_Candidate], now_ms: int) -> list[Message]:
                 break  # those before it go first
             raise
         has_failed = message.retry_count and message.spoken is None  # what was said was about all of its batch
-        goes_alone = has_failed or message.content.get("own_answer")  # or its content requires it
+        goes_alone = has_failed or message.runs_alone or message.content.get("own_answer")
         audience = _audience(message)
         if batch and (goes_alone or audience != shared):
             break  # one answer can't serve both

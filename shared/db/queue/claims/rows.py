@@ -54,6 +54,7 @@ class MessageVerdict:
     Attributes:
         reason: for people; no statement reads it.
         waits_since: when the first of its last waits began that cost no attempt, in ms; None: this is none.
+        runs_alone: from now on no other message joins its turn.
     """
 
     dead: bool
@@ -62,6 +63,7 @@ class MessageVerdict:
     reason: str
     failure: FailureCode = "error"
     waits_since: int | None = None
+    runs_alone: bool = False
 
     @property
     def status(self) -> str:

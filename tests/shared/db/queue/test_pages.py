@@ -175,7 +175,7 @@ def test_claim_and_settle_one_by_one(conn, wal):
 
 
 def test_claim_and_complete_in_batches_of_twenty(conn, wal):
-    """0.36: rows that are marked as taken grow, and their pages split; the claim's event is 0.1 more."""
+    """0.38: rows that are marked as taken grow, and their pages split; the claim's event is 0.1 more."""
 
     def work():
         for _ in range(MESSAGES // 20):
@@ -185,12 +185,12 @@ def test_claim_and_complete_in_batches_of_twenty(conn, wal):
 
     enqueue(conn)
     measured = wal.pages(work)
-    assert measured["messages"] + measured["messages_open"] <= 0.37
+    assert measured["messages"] + measured["messages_open"] <= 0.39
     assert measured["events"] <= 0.11
 
 
 def test_claim_and_settle_in_batches_of_twenty(conn, wal):
-    """1.2 with everything; the messages themselves, claimed and completed, are 0.36 of it."""
+    """1.2 with everything; the messages themselves, claimed and completed, are 0.38 of it."""
 
     def work():
         for number in range(MESSAGES // 20):
@@ -199,4 +199,4 @@ def test_claim_and_settle_in_batches_of_twenty(conn, wal):
     enqueue(conn)
     measured = wal.pages(work)
     assert sum(measured.values()) <= 1.3
-    assert measured["messages"] + measured["messages_open"] <= 0.37
+    assert measured["messages"] + measured["messages_open"] <= 0.39
