@@ -21,6 +21,7 @@ from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
 from shared.core.time import clock
 from shared.db.access import albums
+from shared.db.engine import meta
 from shared.db.engine.connection import savepoint
 from shared.db.engine.past import Past
 from shared.db.queue import claims, events, messages, past_replays, ready_sessions, spoken
@@ -33,7 +34,7 @@ from shared.queue import turns
 from shared.queue.platforms import pacing
 from shared.queue.turns import RetryPolicy
 from shared.roster.served_accounts import ServedAccounts
-from shared.runtime import framework
+from shared.runtime import framework, host
 from shared.runtime.app import AppResponse, function_app, tick_route
 from shared.runtime.http_client import Client
 from shared.runtime.service import LazyService
@@ -51,6 +52,7 @@ from shared.turns.run.turn_runner import RunningTurn, TurnRunner
 
 log = logs.get()
 
+_HOST = "dispatch_host"  # in meta: where dispatch ran last; see ``host.identity``
 _REPLAY_PAUSE_S = 1.0  # between looks for a replay that waits, in a copy of the past
 
 
@@ -84,7 +86,10 @@ class Dispatch(WorkerService):
         self._made_room: set[int] = set()  # urgent sessions for which a turn was interrupted, and which still wait
 
     async def repair(self) -> None:
-        """Fail the turns of earlier processes, to be tried again: the lock tells that those processes are gone."""
+        """Fail the turns of earlier processes, to be tried again: the lock tells that those processes are gone.
+
+        Where more than dispatch went away, no message is to blame for it.
+        """
         now_ms = clock.now_ms()
         tokens = [claim.token for claim, _ in claims.running(self.reader)]
         if ended := await asyncio.to_thread(leftover_processes.kill, tokens):
@@ -97,7 +102,11 @@ class Dispatch(WorkerService):
             }
             events.append(conn, "processor_start", now_ms=now_ms, data=known)
             agent_pauses.try_at_start(conn, now_ms=now_ms)
-            return turns.rescue(conn, RetryPolicy.of(self.settings), now_ms=now_ms, everything=True)
+            this = host.identity(meta.get(conn, "epoch"))
+            is_lost = meta.get(conn, _HOST) != this
+            meta.put(conn, _HOST, this)
+            policy = RetryPolicy.of(self.settings)
+            return turns.rescue(conn, policy, now_ms=now_ms, everything=True, is_host_lost=is_lost)
 
         if lost := await self.writer.run(work):
             log.warning("dispatch.rescued", turns=len(lost))

@@ -20,7 +20,7 @@ from shared.db.engine.connection import savepoint
 from shared.db.queue import agent_messages, claims, events, responses, sessions, spoken
 from shared.db.queue.agent_messages import AgentMessage
 from shared.db.queue.claims import Claim, MessageVerdict
-from shared.db.queue.message_row import Message
+from shared.db.queue.message_row import SUSPECT_FROM, Message
 from shared.db.roster import agent_pauses, agents
 from shared.queue import endings, replies, series, unsent_files
 from shared.queue.teamwork import chains, handoffs, mailbox
@@ -33,6 +33,10 @@ CUT_OFF = "Sorry, I was cut off before I could finish this. It has been noted fo
 NO_REASON = "the agent failed and gave no reason"
 STOPPED = "dispatch stopped"
 PROCESS_GONE = "the process that ran the turn went away"
+HOST_LOST = "the host that ran the turn was lost, or all of Postroom there was stopped"
+
+_LOST_DISPATCH, _LOST_HOST = 10, 1  # of suspicion; twice may be chance, twenty times a host that gives out
+_CERTAIN = 2 * SUSPECT_FROM  # a program that takes its host down must end too
 
 _SHORTEST_WAIT_MS = 1000  # a wait costs no attempt: a wait of 0 ms would repeat the turn for ever, at full speed
 LONGEST_WAITS_MS = 24 * 60 * 60 * 1000  # of one wait, and of all waits in a row
@@ -67,7 +71,7 @@ class TurnReply:
 class Failure:
     """Why a turn failed. *wait_ms*: a wait that the provider asked for (1 s to a day); it costs no attempt.
 
-    *until_ms*: as a wait, until this instant (ms UTC).
+    *until_ms*: as a wait, until this instant (ms UTC). *is_host_lost*: with ``process_gone``, more than dispatch went.
     """
 
     reason: str
@@ -75,6 +79,7 @@ class Failure:
     wait_ms: int | None = None
     code: FailureCode = "error"
     until_ms: int | None = None
+    is_host_lost: bool = False
 
     def wait_from(self, now_ms: int) -> int | None:
         """The wait from this instant on; None: none was asked for."""
@@ -277,12 +282,37 @@ def judge(
         case "go_on":
             delay = 0 if failure.code == "interrupted" else max(wait_ms or 0, _delay(attempts, policy))
             return MessageVerdict(False, attempts, now_ms + delay, reason, failure.code)
+        case "retry" if failure.code == "process_gone" and not _is_to_blame(message, failure):
+            return _lost(message, failure, reason)
         case "retry" if attempts < policy.max_attempts:
-            return MessageVerdict(False, attempts, now_ms + _delay(attempts, policy), reason, failure.code)
+            due = now_ms + _delay(attempts, policy)
+            return MessageVerdict(False, attempts, due, reason, failure.code, suspicion=_suspicion(message, failure))
         case _ if not (is_alone or said.has_spoken or message.spoken):  # what was said was about all of the batch
             return MessageVerdict(False, message.retry_count, None, reason, failure.code, runs_alone=True)
         case _:
             return MessageVerdict(True, attempts, None, reason, failure.code)
+
+
+def _is_to_blame(message: Message, failure: Failure) -> bool:
+    """Whether its agent's program took dispatch down, as far as the rows can tell: the message ran alone, as the only
+    suspect, and dispatch went away again while its host stayed."""
+    return message.is_suspect and (not failure.is_host_lost or (message.suspicion or 0) >= _CERTAIN)
+
+
+def _suspicion(message: Message, failure: Failure) -> int:
+    """What speaks against the message after this failure. Only losses in a row count."""
+    if failure.code != "process_gone":
+        return 0
+    return (message.suspicion or 0) + (_LOST_HOST if failure.is_host_lost else _LOST_DISPATCH)
+
+
+def _lost(message: Message, failure: Failure, reason: str) -> MessageVerdict:
+    """The loss of dispatch is no attempt. A suspect runs alone from then on."""
+    suspicion = _suspicion(message, failure)
+    runs_alone = suspicion >= SUSPECT_FROM and message.spoken is None  # what was said was about all of the batch
+    return MessageVerdict(
+        *(False, message.retry_count, None, reason, failure.code), runs_alone=runs_alone, suspicion=suspicion
+    )
 
 
 def _delay(attempts: int, policy: RetryPolicy) -> int:
@@ -430,20 +460,21 @@ def rescue(
     *,
     now_ms: int,
     everything: bool = False,
+    is_host_lost: bool = False,
     only: Collection[int] | None = None,
     limit: int | None = None,
 ) -> list[Claim]:
     """Fail the turns with an expired lease: their process is gone, or hangs. *everything*: all turns, of any process.
 
-    *only*: those of these sessions. *limit*: so many of them; a turn takes a dozen statements.
-
-    A kill counts as an attempt: otherwise a message that kills its agent would do so for ever.
+    *is_host_lost*: dispatch did not go alone, so no program is to blame. *only*: the turns of these sessions.
+    *limit*: so many of them; a turn takes a dozen statements.
     """
     lost = [claim for claim, lease in claims.running(conn) if everything or lease < now_ms]
     if only is not None:
         lost = [claim for claim in lost if claim.session_id in only]
     lost = lost[:limit]
-    failure = Failure(PROCESS_GONE, code="process_gone")
+    reason = HOST_LOST if is_host_lost else PROCESS_GONE
+    failure = Failure(reason, code="process_gone", is_host_lost=is_host_lost)
     for claim in lost:
         fail(conn, claim, failure, policy, now_ms=now_ms)
     return lost

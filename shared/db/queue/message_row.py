@@ -7,6 +7,8 @@ from shared.core import content
 from shared.core.content import MessageContent
 from shared.core.errors import RowInvalid
 
+SUSPECT_FROM = 20  # messages.suspicion
+
 
 class Message(NamedTuple):
     """A message as a turn has it; each field is the column of its name."""
@@ -35,6 +37,12 @@ class Message(NamedTuple):
     created_at: int
     spoken: str | None = None
     runs_alone: int | None = None
+    suspicion: int | None = None
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether dispatch went away so often while it ran that its agent's program may be the cause."""
+        return (self.suspicion or 0) >= SUSPECT_FROM
 
 
 COLUMNS = ", ".join(Message._fields)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import apsw
 
 from shared.db.engine.connection import rows, scalar
+from shared.db.queue.message_row import SUSPECT_FROM
 
 # Loose scans: one step of the index for each agent, and one for each of its sessions, whatever their backlogs.
 OPEN_AGENTS = """
@@ -37,7 +38,7 @@ READY_AGENTS = OPEN_AGENTS + _WORKS
 
 # A session's part of the index begins with the messages that a turn has. Without any, its first message is the oldest
 # that is due or waits for a retry. A message that is planned for later gives its session no place.
-FIRSTS = """
+FIRSTS = f"""
     WITH RECURSIVE open (session_id) AS (
         SELECT min(session_id)
           FROM messages
@@ -51,7 +52,7 @@ FIRSTS = """
          WHERE open.session_id IS NOT NULL
     )
     SELECT first.session_id, first.id, first.status = 'processing', first.process_after > :now,
-           first.failure = 'process_gone' AND first.retry_count >= 2
+           first.suspicion >= {SUSPECT_FROM}
       FROM open
       JOIN messages first
         ON first.id = (SELECT m.id
@@ -98,7 +99,7 @@ class ReadySession:
 
     Attributes:
         head: the row of its oldest due message.
-        is_suspect: the process of that message's turn went away twice or more. Once may be chance, or the fault of a
+        is_suspect: dispatch went away twice or more while that message ran. Once may be chance, or the fault of a
             message beside it.
         batch_size: the agent's own, if it has one.
     """
@@ -117,8 +118,7 @@ def find(
 
     An agent has no more of them than its free concurrency.
 
-    At most one is a suspect. A message that ends every process takes an attempt from each message beside it, and in
-    the end they are dead with it. One suspect at a time, the others come through.
+    At most one is a suspect, so that the loss of dispatch while it runs speaks against it and no other.
 
     Args:
         held: session to agent, of the turns that still run in this process, even if their leases have ended.

@@ -73,7 +73,7 @@ def test_after_a_kill_of_dispatch_in_mid_turn_the_next_attempt_goes_on_in_the_sa
     asyncio.run(kill_it())
     to_the_end(conn, until)
     assert column(conn, "SELECT message FROM responses") == ["went on in thread-1"]
-    assert row(conn, "messages")["retry_count"] == 1
+    assert row(conn, "messages")["retry_count"] == 0
 
 
 def test_a_turn_that_fails_after_its_first_line_is_tried_again_in_the_same_conversation(conn, until):

@@ -34,7 +34,7 @@ def test_a_lease_lasts_ten_minutes_without_renewal():
     assert Settings.load().lease_ms == 600_000
 
 
-def test_a_renewed_lease_survives_and_an_expired_one_is_rescued_once_and_counts_as_an_attempt(conn):
+def test_a_renewed_lease_survives_and_an_expired_one_is_rescued_once(conn):
     put(conn, chat="renewed")
     put(conn, chat="silent")
     renewed, silent = take(conn, chat="renewed", token="turn_a"), take(conn, chat="silent", token="turn_b")
@@ -44,7 +44,7 @@ def test_a_renewed_lease_survives_and_an_expired_one_is_rescued_once_and_counts_
         sweep_at(now)
     assert rows(conn, "SELECT status, retry_count, claimed_by FROM messages ORDER BY id") == [
         ("processing", 0, "turn_a"),
-        ("pending", 1, None),
+        ("pending", 0, None),
     ]
     assert column(conn, "SELECT count(*) FROM events WHERE type = 'message_retry'") == [1]
     before = dump(conn)
@@ -92,8 +92,8 @@ def test_a_new_dispatch_rescues_the_turns_of_a_dead_one_at_once(conn, worker):
             await service.close()
 
     asyncio.run(go())
-    table = {Dispatch: "messages", Deliver: "responses"}[worker]
-    assert rows(conn, f"SELECT status, retry_count, claimed_by FROM {table}") == [("pending", 1, None)]
+    table, attempts = {Dispatch: ("messages", 0), Deliver: ("responses", 1)}[worker]
+    assert rows(conn, f"SELECT status, retry_count, claimed_by FROM {table}") == [("pending", attempts, None)]
 
 
 def test_rescued_messages_run_again_at_once(conn, environment):

@@ -20,6 +20,9 @@ LONGEST_WAITS = 24 * 60 * 60 * 1000
 LONGEST_SLEEP = 6 * 60 * 60 * 1000
 GIVEN_UP = "slow down; given up after 24 hours of waits that the {} asked for"
 
+SUSPECT_FROM = 20
+LOSSES = {"dispatch": 10, "host": 1}  # what each adds to the suspicion
+
 Told = tuple[str, str | None, int | None, dict[str, Any]]
 
 
@@ -45,6 +48,7 @@ class Message:
     failure: str | None = None
     waits_since: int | None = None
     runs_alone: bool = False
+    suspicion: int = 0
     token: str | None = None
     lease: int | None = None
     process_after: int | None = None
@@ -206,7 +210,7 @@ class Model:
     def is_suspect(self, id_: int) -> bool:
         """Its process went away with it, more than once: one such at a time."""
         each = self.messages[id_]
-        return each.failure == "process_gone" and each.retry_count >= 2
+        return each.suspicion >= SUSPECT_FROM
 
     def has_urgent(self, session: int, now: int) -> bool:
         return any(each.is_urgent and not is_later(each, now) for each in self.open(session, "pending"))
@@ -267,6 +271,7 @@ class Model:
             if is_final and not is_alone:  # it proves nothing about this one
                 each.retry_count -= 1
                 each.runs_alone = True
+            each.suspicion = 0
             self._end(each, "dead" if is_dead else "pending", now)
             each.last_error = reason if left > 0 else GIVEN_UP.format("agent")
             each.failure = "rate_limited" if wait is not None else code
@@ -277,6 +282,23 @@ class Model:
                 dead.append(each)
         for place, each in enumerate(dead):
             self._answer(each, now + place)
+        self.advance(now)
+
+    def lose(self, token: str, what: str, reason: str, now: int) -> None:
+        """Dispatch went away during the turn, alone or with its host."""
+        (first, *_) = asked = [each for each in self.held(token) if each.trigger]
+        if first.suspicion >= SUSPECT_FROM and (what == "dispatch" or first.suspicion >= 2 * SUSPECT_FROM):
+            suspicion = first.suspicion
+            self.fail(token, reason, now, code="process_gone")
+            first.suspicion = suspicion + LOSSES[what]
+            return
+        for each in self.held(token):
+            self._end(each, "pending", now)
+        for each in asked:
+            each.suspicion += LOSSES[what]
+            each.runs_alone = each.runs_alone or each.suspicion >= SUSPECT_FROM
+            each.failure, each.last_error, each.process_after, each.waits_since = "process_gone", reason, None, None
+            self._failed(each, "message_retry", reason)
         self.advance(now)
 
     def give_back(self, token: str, now: int) -> None:
@@ -326,7 +348,7 @@ class Model:
         self.move(id_, "pending", "message_retried", now)
         each = self.messages[id_]
         each.retry_count, each.last_error, each.failure, each.process_after = 0, None, None, None
-        each.waits_since, each.runs_alone = None, False
+        each.waits_since, each.runs_alone, each.suspicion = None, False, 0
 
     def delete(self, id_: int, now: int) -> None:
         self.move(id_, "cancelled", "message_deleted", now)

@@ -63,7 +63,7 @@ KINDS = {
     "mail": {"from_agent": "wide"},
     "with its own answer": {"content": '{"own_answer": true}'},
 }
-KEEPING = ["told", "none", "anew", "turns", "sends", "all turns", "all sends", "old", "older"]
+KEEPING = ["told", "none", "anew", "turns", "sends", "all turns", "lost host", "all sends", "old", "older"]
 SERIES = ["series_1", "series_2"]
 MISFIRES = ["coalesce", "catch_up"]
 STEPS = [0, 1, 999, 2500, 5000, LEASE + 1, GRID, DAY, -1, -5000, -GRID, -DAY]
@@ -345,13 +345,16 @@ class Store(RuleBasedStateMachine):
         else:
             assert is_held
 
-    def the_turns_of_the_dead_are_failed(self, everything):
+    def the_turns_of_the_dead_are_failed(self, *, everything, is_host_lost=False):
         lost = [token for token in self.model.running() if everything or self.model.held(token)[0].lease < self.now]
         with transaction(self.conn):
-            rescued = turns.rescue(self.conn, RETRY, now_ms=self.now, everything=everything)
+            rescued = turns.rescue(
+                self.conn, RETRY, now_ms=self.now, everything=everything, is_host_lost=is_host_lost
+            )
         assert [claim.token for claim in rescued] == lost
         for token in lost:
-            self.model.fail(token, turns.PROCESS_GONE, self.now, code="process_gone")
+            what, reason = ("host", turns.HOST_LOST) if is_host_lost else ("dispatch", turns.PROCESS_GONE)
+            self.model.lose(token, what, reason, self.now)
         self.learn_ids()
 
     # -- by hand
@@ -521,6 +524,7 @@ class Store(RuleBasedStateMachine):
             "turns": lambda: self.the_turns_of_the_dead_are_failed(everything=False),
             "sends": lambda: self.the_sends_of_the_dead_are_failed(everything=False),
             "all turns": lambda: self.the_turns_of_the_dead_are_failed(everything=True),
+            "lost host": lambda: self.the_turns_of_the_dead_are_failed(everything=True, is_host_lost=True),
             "all sends": lambda: self.the_sends_of_the_dead_are_failed(everything=True),
             "old": lambda: (self.old_messages_are_forgotten(0, limit, after), self.old_responses_are_forgotten(0)),
             "older": lambda: (self.old_messages_are_forgotten(DAY, limit, 0), self.old_responses_are_forgotten(DAY)),

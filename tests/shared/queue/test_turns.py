@@ -260,7 +260,7 @@ def suspects(conn, now_ms):
 
 
 def test_a_message_whose_process_died_twice_stays_a_suspect_when_a_stop_or_an_urgent_message_ends_its_turn(conn):
-    """Suspects run one at a time: the one that kills takes an attempt from every message that runs beside it."""
+    """Suspects run one at a time, so that a loss of dispatch speaks against the one that runs."""
     make_agent(conn, "assistant", concurrency=9, is_default=True)
     for chat in ("100", "200"):
         put(conn, chat=chat)
@@ -302,19 +302,78 @@ def test_rescue_fails_only_turns_with_an_expired_lease(conn):
     with transaction(conn):
         assert turns.rescue(conn, POLICY, now_ms=NOW + LEASE) == []
         assert turns.rescue(conn, POLICY, now_ms=NOW + LEASE + 1) == [first]
-    assert rows(conn, "SELECT status, retry_count FROM messages ORDER BY id") == [("pending", 1), ("processing", 0)]
+    assert rows(conn, "SELECT status, retry_count FROM messages ORDER BY id") == [("pending", 0), ("processing", 0)]
 
 
-def test_a_message_that_kills_its_agent_dies_at_last(conn):
+def lose(conn, *chats, now_ms, is_host_lost=False):
+    """A turn in each chat ends with dispatch."""
+    for chat in chats:
+        assert take(conn, chat=chat, now_ms=now_ms) is not None
+    with transaction(conn):
+        turns.rescue(conn, POLICY, now_ms=now_ms, everything=True, is_host_lost=is_host_lost)
+
+
+def test_a_message_that_takes_dispatch_down_dies_at_last(conn):
+    """Two losses make it a suspect; then each one is an attempt, with its wait."""
     put(conn)
-    now = NOW
-    for _ in range(5):
-        take(conn, now_ms=now)
-        with transaction(conn):
-            turns.rescue(conn, POLICY, now_ms=now, everything=True)
+    now, attempts = NOW, []
+    while row(conn, "messages")["status"] == "pending":
+        lose(conn, "100", now_ms=now)
+        found = row(conn, "messages")
+        attempts.append((found["retry_count"], found["process_after"] is not None))
         now += 10**6
+    assert attempts == [(0, False), (0, False), (1, True), (2, True), (3, True), (4, True), (5, False)]
     assert column(conn, "SELECT status FROM messages") == ["dead"]
     assert column(conn, "SELECT message FROM responses") == [turns.APOLOGY]
+
+
+def test_a_lost_host_is_no_attempt_and_no_reason_for_suspicion(conn):
+    put(conn)
+    for _ in range(19):
+        lose(conn, "100", now_ms=NOW, is_host_lost=True)
+    found = row(conn, "messages")
+    assert (found["status"], found["retry_count"], found["process_after"]) == ("pending", 0, None)
+    assert found["last_error"] == turns.HOST_LOST
+    assert suspects(conn, NOW) == []
+
+
+def test_a_suspect_loses_no_attempt_with_its_host(conn):
+    put(conn)
+    kill_twice(conn, "100")
+    for _ in range(19):
+        lose(conn, "100", now_ms=NOW + DAY, is_host_lost=True)
+    assert row(conn, "messages")["retry_count"] == 0
+    lose(conn, "100", now_ms=NOW + DAY)
+    assert row(conn, "messages")["retry_count"] == 1
+
+
+def test_a_message_that_takes_its_host_down_each_time_dies_too(conn):
+    put(conn)
+    for number in range(45):
+        assert row(conn, "messages")["status"] == "pending", number
+        lose(conn, "100", now_ms=NOW + number * DAY, is_host_lost=True)
+    assert row(conn, "messages")["status"] == "dead"
+
+
+def test_the_neighbours_of_a_message_that_takes_dispatch_down_lose_no_attempt(conn):
+    for text in ("a", "bad", "c"):
+        put(conn, text)
+    for now in (NOW, NOW + 1):
+        lose(conn, "100", now_ms=now)
+    alone, now = [], NOW
+    while (claim := take(conn, now_ms=now)) is not None:
+        (asked,) = claim.asked
+        alone.append(asked.message)
+        if asked.message == "bad":
+            with transaction(conn):
+                turns.rescue(conn, POLICY, now_ms=now, everything=True)
+            now += DAY
+        else:
+            settle(conn, claim, now_ms=now)
+    assert alone == ["a", "bad", "bad", "bad", "bad", "bad", "c"]
+    assert rows(conn, "SELECT message, status, retry_count FROM messages ORDER BY id") == [
+        *(("a", "completed", 0), ("bad", "dead", 5), ("c", "completed", 0))
+    ]
 
 
 # -- series

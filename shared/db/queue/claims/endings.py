@@ -70,7 +70,7 @@ _FAIL = """
     UPDATE messages
        SET status = :status, retry_count = :retry_count, process_after = :process_after, last_error = :reason,
            failure = :failure, waits_since = :waits_since, runs_alone = iif(:runs_alone, 1, runs_alone),
-           claimed_by = NULL, lease = NULL, updated_at = :now
+           suspicion = nullif(:suspicion, 0), claimed_by = NULL, lease = NULL, updated_at = :now
      WHERE id = :id AND status = 'processing' AND claimed_by = :token
 """
 
@@ -95,7 +95,8 @@ def fail(conn: apsw.Connection, claim: Claim, verdicts: Mapping[int, MessageVerd
     for message in claim.asked:
         verdict = verdicts[message.id]
         key = {"id": message.id, "token": claim.token, "now": now_ms}
-        state = {"status": verdict.status, "waits_since": verdict.waits_since, "runs_alone": verdict.runs_alone}
+        marks = {"runs_alone": verdict.runs_alone, "suspicion": verdict.suspicion}
+        state = {"status": verdict.status, "waits_since": verdict.waits_since, **marks}
         conn.execute(_FAIL, {**verdict.outcome, **key, **state})
         changed += conn.changes()
         _record(conn, "message_dead" if verdict.dead else "message_retry", message, verdict.outcome, now_ms=now_ms)

@@ -55,6 +55,7 @@ class MessageVerdict:
         reason: for people; no statement reads it.
         waits_since: when the first of its last waits began that cost no attempt, in ms; None: this is none.
         runs_alone: from now on no other message joins its turn.
+        suspicion: how much speaks for it that it takes dispatch down.
     """
 
     dead: bool
@@ -64,6 +65,7 @@ class MessageVerdict:
     failure: FailureCode = "error"
     waits_since: int | None = None
     runs_alone: bool = False
+    suspicion: int = 0
 
     @property
     def status(self) -> str:

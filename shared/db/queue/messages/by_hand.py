@@ -112,7 +112,7 @@ def replace(conn: apsw.Connection, row_id: int, *, message: str, content: str, f
 _RETRY = """
     UPDATE messages
        SET status = 'pending', retry_count = 0, last_error = NULL, failure = NULL, waits_since = NULL,
-           process_after = NULL, runs_alone = NULL, updated_at = :now
+           process_after = NULL, runs_alone = NULL, suspicion = NULL, updated_at = :now
      WHERE id = :id AND status = 'dead'
     RETURNING id, message_id, agent, channel, session_id
 """
@@ -133,7 +133,7 @@ def retry(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageRef:
 RETRY_MANY = """
     UPDATE messages
        SET status = 'pending', retry_count = 0, last_error = NULL, failure = NULL, waits_since = NULL,
-           process_after = NULL, runs_alone = NULL, updated_at = :now
+           process_after = NULL, runs_alone = NULL, suspicion = NULL, updated_at = :now
      WHERE id IN (SELECT id
                     FROM messages
                    WHERE status = 'dead' AND id > :after

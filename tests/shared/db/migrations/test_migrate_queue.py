@@ -137,7 +137,7 @@ def test_a_running_turn_can_settle_or_be_rescued(old):
     assert claims.is_held(conn, claim)
     with transaction(conn):
         assert turns.rescue(conn, POLICY, now_ms=NOW + 1001) == [claim]
-    assert rows(conn, "SELECT status, retry_count FROM messages WHERE id IN (3, 4)") == [("pending", 3), ("pending", 2)]
+    assert rows(conn, "SELECT status, retry_count FROM messages WHERE id IN (3, 4)") == [("pending", 2), ("pending", 2)]
 
 
 def test_pending_messages_are_claimed_and_pending_responses_sent(old):

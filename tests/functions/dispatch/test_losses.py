@@ -1,0 +1,48 @@
+"""What a dispatch that starts makes of the turns that an earlier one left."""
+
+import asyncio
+
+import pytest
+
+from functions.dispatch import Dispatch
+from shared.core.settings import Settings
+from shared.db.engine import meta
+from shared.db.engine.connection import rows, transaction
+from tests.support import NOW, put, row, take
+
+
+def begins(conn):
+    """The suspicion and the attempts of the message after a dispatch has begun."""
+
+    async def go():
+        service = Dispatch(Settings.load())
+        try:
+            await service.repair()
+        finally:
+            await service.close()
+
+    asyncio.run(go())
+    found = row(conn, "messages")
+    return found["suspicion"], found["retry_count"]
+
+
+def test_a_dispatch_that_starts_in_the_place_of_another_suspects_what_ran(conn):
+    put(conn)
+    assert begins(conn) == (None, 0)
+    seen = []
+    for number in range(3):
+        take(conn, now_ms=row(conn, "messages")["process_after"] or NOW, token=f"turn_{number}")
+        seen.append(begins(conn))
+    assert seen == [(10, 0), (20, 0), (30, 1)]
+
+
+@pytest.mark.parametrize("key", ["epoch", "dispatch_host"])
+def test_a_restored_database_or_another_host_speaks_against_no_message(conn, key):
+    put(conn)
+    begins(conn)
+    for number in range(6):
+        take(conn, token=f"turn_{number}")
+        with transaction(conn):
+            meta.put(conn, key, f"other_{number}")
+        assert begins(conn) == (number + 1, 0)
+    assert rows(conn, "SELECT status, failure FROM messages") == [("pending", "process_gone")]
