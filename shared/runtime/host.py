@@ -8,7 +8,7 @@ _STARTED = 19  # of the fields after the name in /proc/PID/stat
 
 
 def identity(epoch: str | None) -> str:
-    """A name for what this process depends on: the history of the database, the boot of the machine, the parent process.
+    """A name for what this process stands on: the history of the database, the boot of the machine, the parent process.
 
     A process that starts in the place of another one has the same name only if nothing but that one went away.
 

@@ -38,7 +38,7 @@ READY_AGENTS = OPEN_AGENTS + _WORKS
 
 # A session's part of the index begins with the messages that a turn has. Without any, its first message is the oldest
 # that is due or waits for a retry. A message that is planned for later gives its session no place.
-FIRSTS = f"""
+FIRSTS = """
     WITH RECURSIVE open (session_id) AS (
         SELECT min(session_id)
           FROM messages
@@ -52,7 +52,7 @@ FIRSTS = f"""
          WHERE open.session_id IS NOT NULL
     )
     SELECT first.session_id, first.id, first.status = 'processing', first.process_after > :now,
-           first.suspicion >= {SUSPECT_FROM}
+           first.suspicion
       FROM open
       JOIN messages first
         ON first.id = (SELECT m.id
@@ -152,13 +152,13 @@ def _firsts(
     """How many of the agent's sessions are busy, apart from *held*; and its sessions whose turn it is."""
     busy = 0
     waiting: list[ReadySession] = []
-    for session_id, head, is_busy, is_later, is_suspect in rows(conn, FIRSTS, {"agent": agent, "now": now_ms}):
+    for session_id, head, is_busy, is_later, suspicion in rows(conn, FIRSTS, {"agent": agent, "now": now_ms}):
         if session_id in held:
             continue
         if is_busy:
             busy += 1
         elif not is_later:  # else the message waits for a retry and holds its session
-            waiting.append(ReadySession(session_id, agent, head, bool(is_suspect)))
+            waiting.append(ReadySession(session_id, agent, head, (suspicion or 0) >= SUSPECT_FROM))
     return busy, waiting
 
 

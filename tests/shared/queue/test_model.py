@@ -348,9 +348,7 @@ class Store(RuleBasedStateMachine):
     def the_turns_of_the_dead_are_failed(self, *, everything, is_host_lost=False):
         lost = [token for token in self.model.running() if everything or self.model.held(token)[0].lease < self.now]
         with transaction(self.conn):
-            rescued = turns.rescue(
-                self.conn, RETRY, now_ms=self.now, everything=everything, is_host_lost=is_host_lost
-            )
+            rescued = turns.rescue(self.conn, RETRY, now_ms=self.now, everything=everything, is_host_lost=is_host_lost)
         assert [claim.token for claim in rescued] == lost
         for token in lost:
             what, reason = ("host", turns.HOST_LOST) if is_host_lost else ("dispatch", turns.PROCESS_GONE)

@@ -1,0 +1,96 @@
+"""A turn that succeeded is settled whole."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import apsw
+
+from shared.db.queue import agent_messages, claims, events, responses, sessions, spoken
+from shared.db.queue.claims import Claim
+from shared.queue import endings, series, unsent_files
+from shared.queue.teamwork import chains, handoffs
+from shared.queue.teamwork.chains import MailLimits
+from shared.queue.turns.turn_replies import TurnReply, answered_line, asked_lines, one_after_the_other, outward
+
+
+def settle(
+    conn: apsw.Connection,
+    claim: Claim,
+    turn_replies: Sequence[TurnReply],
+    continuation: str | None,
+    *,
+    provider: str | None = None,
+    begun_anew: bool = False,
+    provider_before: str | None = None,
+    limits: MailLimits = chains.LIMITS,
+    now_ms: int,
+) -> None:
+    """The turn succeeded: completion, answers, hand-offs, history, events and next occurrences, in one transaction.
+
+    Args:
+        provider: whose continuation it is.
+        begun_anew: the provider had lost the session, so this turn began a fresh one.
+        provider_before: whose session was left, because the agent has another provider now.
+        limits: of what agents write to each other.
+
+    Raises:
+        ClaimLost: the claim lost its lease; the caller's transaction must roll back.
+    """
+    claims.complete(conn, claim, now_ms=now_ms)
+    lines = [*asked_lines(claim), *(answered_line(claim, each, now_ms) for each in turn_replies)]
+    agent_messages.append(conn, one_after_the_other(lines))
+    turn_replies = [_passed_on(conn, each, limits, now_ms) if each.tags else each for each in turn_replies]
+    turn_replies = [each for each in turn_replies if not each.is_blank]
+    news = outward(conn, claim.agent, claim.session_id, turn_replies, now_ms)
+    responses.enqueue_many(conn, news, now_ms=now_ms)
+    for each in turn_replies:
+        unsent_files.tell_agent(
+            conn, each.asked, each.problems, agent=claim.agent, session_id=claim.session_id, now_ms=now_ms
+        )
+    ended_ms = now_ms + max(0, len(turn_replies) - 1)  # not before the last response
+    answered_ids = {each.asked.id for each in turn_replies} or spoken.answered(conn, claim.token)
+    endings.enqueue(conn, [each for each in claim.asked if each.id not in answered_ids], now_ms=ended_ms + 1)
+    sessions.touch(conn, claim.session_id, continuation=continuation, provider=provider, now_ms=now_ms)
+    first = claim.asked[0]
+    if provider_before is not None:
+        data: events.EventData = {"provider_before": provider_before, "provider": provider or ""}
+        _note_session(conn, claim, "session_changed_provider", data, now_ms=now_ms)
+    if begun_anew:
+        _note_session(conn, claim, "session_begun_anew", None, now_ms=now_ms)
+    events.append(
+        conn,
+        "chain_step_done",
+        now_ms=ended_ms,
+        message_id=first.message_id,
+        agent=claim.agent,
+        channel=first.channel,
+        session_id=claim.session_id,
+        data={"batch": [each.message_id for each in (*claim.batch, *claim.told)], "answers": len(turn_replies)},
+    )
+    series.advance_messages(conn, now_ms=now_ms)
+
+
+def _note_session(
+    conn: apsw.Connection, claim: Claim, type_: str, data: events.EventData | None, *, now_ms: int
+) -> None:
+    first = claim.asked[0]
+    events.append(
+        conn,
+        type_,
+        now_ms=now_ms,
+        message_id=first.message_id,
+        agent=claim.agent,
+        channel=first.channel,
+        session_id=claim.session_id,
+        data=data,
+    )
+
+
+def _passed_on(conn: apsw.Connection, reply: TurnReply, limits: MailLimits, now_ms: int) -> TurnReply:
+    """Send what the reply's tags say; the reply as it then stands for the place that the message came from."""
+    done = handoffs.pass_on(conn, reply.asked, reply.text, reply.tags, limits=limits, now_ms=now_ms)
+    texts = [reply.text, *done.here, *done.problems]
+    is_of_person = reply.asked.kind == "chat" and reply.asked.from_agent is None
+    if done.sent_to and is_of_person and not any(map(str.strip, texts)):
+        texts.append(f"(Passed on to {', '.join(done.sent_to)}.)")
+    return replace(reply, text="\n\n".join(filter(str.strip, texts)))

@@ -1,0 +1,154 @@
+"""What a failed turn does to each of its messages. Pure."""
+
+import random
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+from shared.core import failures
+from shared.core.failures import FailureCode
+from shared.core.settings import Settings
+from shared.core.text import redaction
+from shared.core.time import backoff
+from shared.db.queue.claims import MessageVerdict
+from shared.db.queue.message_row import SUSPECT_FROM, Message
+
+NO_REASON = "the agent failed and gave no reason"
+
+SHORTEST_WAIT_MS = 1000  # a wait costs no attempt: a wait of 0 ms would repeat the turn for ever, at full speed
+LONGEST_WAITS_MS = 24 * 60 * 60 * 1000  # of one wait, and of all waits in a row
+
+_LOST_DISPATCH, _LOST_HOST = 10, 1  # of suspicion; twice may be chance, twenty times a host that gives out
+_CERTAIN = 2 * SUSPECT_FROM  # a program that takes its host down must end too
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a turn failed. *wait_ms*: a wait that the provider asked for (1 s to a day); it costs no attempt.
+
+    *until_ms*: as a wait, until this instant (ms UTC). *is_host_lost*: with ``process_gone``, more than dispatch went.
+    """
+
+    reason: str
+    retryable: bool = True
+    wait_ms: int | None = None
+    code: FailureCode = "error"
+    until_ms: int | None = None
+    is_host_lost: bool = False
+
+    def wait_from(self, now_ms: int) -> int | None:
+        """The wait from this instant on; None: none was asked for."""
+        return self.wait_ms if self.until_ms is None else max(0, self.until_ms - now_ms)
+
+    @property
+    def shown_reason(self) -> str:
+        """The reason for people, without secrets."""
+        return redaction.redact(self.reason.strip()) or NO_REASON
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Whether the turn that ended had spoken, and whether its agent's row lets it go on: once."""
+
+    has_spoken: bool = False
+    may_go_on: bool = False
+
+
+NOTHING = Said()
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How many attempts, and the waits between them; *jitter* in [0, 1) spreads the waits."""
+
+    max_attempts: int
+    base_ms: int
+    cap_ms: int
+    jitter: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The operator's settings, with fresh jitter."""
+        jitter = random.random()  # noqa: S311 - spreads waits, keeps no secret
+        return cls(settings.max_attempts, settings.retry_base_ms, settings.retry_cap_ms, jitter)
+
+
+def judge(
+    message: Message,
+    failure: Failure,
+    policy: RetryPolicy,
+    said: Said = NOTHING,
+    *,
+    is_alone: bool = True,
+    now_ms: int,
+) -> MessageVerdict:
+    """Decide, without a side effect: a retry, and from when, or the end.
+
+    Args:
+        is_alone: no other message asked for the turn. Else its end for good proves nothing about this one.
+    """
+    reason = failure.shown_reason
+    wait_ms = failure.wait_from(now_ms)
+    attempts = message.retry_count + 1
+    match failures.follows(
+        failure.code,
+        retryable=failure.retryable,
+        has_wait=wait_ms is not None,
+        has_spoken=said.has_spoken,
+        may_go_on=said.may_go_on,
+    ):
+        case "keep":
+            return MessageVerdict(False, message.retry_count, None, reason, failure.code)
+        case "wait":
+            return _wait(message, wait_ms or 0, reason, failure.code, now_ms=now_ms)
+        case "go_on":
+            delay = 0 if failure.code == "interrupted" else max(wait_ms or 0, _delay(attempts, policy))
+            return MessageVerdict(False, attempts, now_ms + delay, reason, failure.code)
+        case "retry" if failure.code == "process_gone" and not _is_to_blame(message, failure):
+            return _lost(message, failure, reason)
+        case "retry" if attempts < policy.max_attempts:
+            due = now_ms + _delay(attempts, policy)
+            return MessageVerdict(False, attempts, due, reason, failure.code, suspicion=_suspicion(message, failure))
+        case _ if not (is_alone or said.has_spoken or message.spoken):  # what was said was about all of the batch
+            return MessageVerdict(False, message.retry_count, None, reason, failure.code, runs_alone=True)
+        case _:
+            return MessageVerdict(True, attempts, None, reason, failure.code)
+
+
+def _is_to_blame(message: Message, failure: Failure) -> bool:
+    """Whether its agent's program took dispatch down, as far as the rows can tell: the message ran alone, as the only
+    suspect, and dispatch went away again while its host stayed."""
+    return message.is_suspect and (not failure.is_host_lost or (message.suspicion or 0) >= _CERTAIN)
+
+
+def _suspicion(message: Message, failure: Failure) -> int:
+    """What speaks against the message after this failure. Only losses in a row count."""
+    if failure.code != "process_gone":
+        return 0
+    return (message.suspicion or 0) + (_LOST_HOST if failure.is_host_lost else _LOST_DISPATCH)
+
+
+def _lost(message: Message, failure: Failure, reason: str) -> MessageVerdict:
+    """The loss of dispatch is no attempt. A suspect runs alone from then on."""
+    suspicion = _suspicion(message, failure)
+    runs_alone = suspicion >= SUSPECT_FROM and message.spoken is None  # what was said was about all of the batch
+    return MessageVerdict(
+        *(False, message.retry_count, None, reason, failure.code), runs_alone=runs_alone, suspicion=suspicion
+    )
+
+
+def _delay(attempts: int, policy: RetryPolicy) -> int:
+    return backoff.delay_ms(attempts, base_ms=policy.base_ms, cap_ms=policy.cap_ms, jitter=policy.jitter)
+
+
+def _wait(message: Message, wait_ms: int, reason: str, code: FailureCode, *, now_ms: int) -> MessageVerdict:
+    """A wait costs no attempt. So that it is never for ever, all waits in a row end after a day."""
+    since = min(now_ms if message.waits_since is None else message.waits_since, now_ms)
+    left_ms = since + LONGEST_WAITS_MS - now_ms
+    failure: FailureCode = "rate_limited" if code == "error" else code
+    decided = partial(MessageVerdict, retry_count=message.retry_count, failure=failure, waits_since=since)
+    if left_ms <= 0:
+        given_up = f"{reason}; given up after {LONGEST_WAITS_MS // 3_600_000} hours of waits that the agent asked for"
+        return decided(dead=True, process_after=None, reason=given_up)
+    due = now_ms + min(max(wait_ms, SHORTEST_WAIT_MS), left_ms)
+    return decided(dead=False, process_after=due, reason=reason)
