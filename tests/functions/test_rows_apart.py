@@ -145,7 +145,7 @@ def test_a_turn_of_an_earlier_process_is_rescued_although_its_row_cannot_be_read
         await dispatch.close()
 
     asyncio.run(go())
-    assert rows(conn, "SELECT status, retry_count FROM messages") == [("pending", 1), ("pending", 1)]
+    assert rows(conn, "SELECT status, retry_count FROM messages") == [("pending", 0), ("pending", 0)]
 
 
 def test_the_sweep_rescues_the_turns_beside_it(conn):

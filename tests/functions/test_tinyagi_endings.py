@@ -104,9 +104,10 @@ def test_a_cancelled_message_ends(serving, conn):
 def test_a_dead_message_ends_with_its_apology(serving, conn):
     assert pending(serving) == []
     say(serving, "m1", "m2")
-    claim = claimed(conn)
-    with transaction(conn):
-        turns.fail(conn, claim, Failure("no", retryable=False), POLICY, now_ms=NOW)
+    for _ in range(3):  # together, and then each alone
+        claim = claimed(conn)
+        with transaction(conn):
+            turns.fail(conn, claim, Failure("no", retryable=False), POLICY, now_ms=NOW)
     assert pending(serving) == [("m1", turns.APOLOGY), ("m2", turns.APOLOGY)]
 
 

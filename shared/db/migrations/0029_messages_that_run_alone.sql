@@ -3,8 +3,7 @@
 --
 -- The loss of dispatch or of its host is no attempt any more. messages.suspicion counts what speaks for it that the
 -- agent's program took dispatch down: 10 for a dispatch that went away while its host stayed, 1 for a lost host. From 20 on
--- the message is a suspect: it runs alone, no other suspect runs beside it, and from then on the loss of dispatch alone is
--- an attempt.
+-- the message is a suspect: no other suspect runs beside it, and where it runs alone, the loss of dispatch is an attempt.
 --
 -- The columns are added as in 0004: in the text of the schema, without reading or copying the table.
 

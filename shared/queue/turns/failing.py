@@ -1,6 +1,7 @@
-"""A turn that failed, was interrupted or was lost: each message gets its verdict, and senders of dead ones a sentence."""
+"""A turn that failed, was interrupted or was lost: a verdict on each message, and words for senders of dead ones."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import apsw
 
@@ -13,7 +14,16 @@ from shared.db.queue.message_row import Message
 from shared.db.roster import agent_pauses, agents
 from shared.queue import endings, series
 from shared.queue.turns.turn_replies import TurnReply, asked_lines, one_after_the_other, outward
-from shared.queue.turns.verdicts import NOTHING, SHORTEST_WAIT_MS, Failure, RetryPolicy, Said, judge
+from shared.queue.turns.verdicts import (
+    LOST_DISPATCH,
+    LOST_HOST,
+    NOTHING,
+    SHORTEST_WAIT_MS,
+    Failure,
+    RetryPolicy,
+    Said,
+    judge,
+)
 
 log = logs.get()
 
@@ -162,13 +172,20 @@ def rescue(
 
     *is_host_lost*: dispatch did not go alone, so no program is to blame. *only*: the turns of these sessions.
     *limit*: so many of them; a turn takes a dozen statements.
+
+    Where one of the turns had a suspect, that speaks against the suspect and not against what ran beside it.
     """
     lost = [claim for claim, lease in claims.running(conn) if everything or lease < now_ms]
     if only is not None:
         lost = [claim for claim in lost if claim.session_id in only]
     lost = lost[:limit]
-    reason = HOST_LOST if is_host_lost else PROCESS_GONE
-    failure = Failure(reason, code="process_gone", is_host_lost=is_host_lost)
+    has_suspect = any(map(_is_suspect, lost))
+    failure = Failure(HOST_LOST if is_host_lost else PROCESS_GONE, code="process_gone")
     for claim in lost:
-        fail(conn, claim, failure, policy, now_ms=now_ms)
+        weight = LOST_HOST if is_host_lost else LOST_DISPATCH if _is_suspect(claim) or not has_suspect else 0
+        fail(conn, claim, replace(failure, suspicion=weight), policy, now_ms=now_ms)
     return lost
+
+
+def _is_suspect(claim: Claim) -> bool:
+    return any(message.is_suspect for message in claim.asked)

@@ -1,7 +1,7 @@
 """What a failed turn does to each of its messages. Pure."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
@@ -18,7 +18,7 @@ NO_REASON = "the agent failed and gave no reason"
 SHORTEST_WAIT_MS = 1000  # a wait costs no attempt: a wait of 0 ms would repeat the turn for ever, at full speed
 LONGEST_WAITS_MS = 24 * 60 * 60 * 1000  # of one wait, and of all waits in a row
 
-_LOST_DISPATCH, _LOST_HOST = 10, 1  # of suspicion; twice may be chance, twenty times a host that gives out
+LOST_DISPATCH, LOST_HOST = 10, 1  # of suspicion; twice may be chance, twenty times a host that gives out
 _CERTAIN = 2 * SUSPECT_FROM  # a program that takes its host down must end too
 
 
@@ -26,7 +26,7 @@ _CERTAIN = 2 * SUSPECT_FROM  # a program that takes its host down must end too
 class Failure:
     """Why a turn failed. *wait_ms*: a wait that the provider asked for (1 s to a day); it costs no attempt.
 
-    *until_ms*: as a wait, until this instant (ms UTC). *is_host_lost*: with ``process_gone``, more than dispatch went.
+    *until_ms*: as a wait, until this instant (ms UTC). *suspicion*: what ``process_gone`` adds to that of its messages.
     """
 
     reason: str
@@ -34,7 +34,7 @@ class Failure:
     wait_ms: int | None = None
     code: FailureCode = "error"
     until_ms: int | None = None
-    is_host_lost: bool = False
+    suspicion: int = 0
 
     def wait_from(self, now_ms: int) -> int | None:
         """The wait from this instant on; None: none was asked for."""
@@ -104,37 +104,29 @@ def judge(
         case "go_on":
             delay = 0 if failure.code == "interrupted" else max(wait_ms or 0, _delay(attempts, policy))
             return MessageVerdict(False, attempts, now_ms + delay, reason, failure.code)
-        case "retry" if failure.code == "process_gone" and not _is_to_blame(message, failure):
-            return _lost(message, failure, reason)
+        case "retry" if failure.code == "process_gone" and not _is_to_blame(message, failure, is_alone=is_alone):
+            runs_alone = message.is_suspect and message.spoken is None  # what was said was about all of the batch
+            lost = MessageVerdict(False, message.retry_count, None, reason, failure.code, runs_alone=runs_alone)
+            return replace(lost, suspicion=_suspicion(message, failure))
         case "retry" if attempts < policy.max_attempts:
             due = now_ms + _delay(attempts, policy)
             return MessageVerdict(False, attempts, due, reason, failure.code, suspicion=_suspicion(message, failure))
-        case _ if not (is_alone or said.has_spoken or message.spoken):  # what was said was about all of the batch
+        case _ if not (is_alone or said.has_spoken or message.spoken):
             return MessageVerdict(False, message.retry_count, None, reason, failure.code, runs_alone=True)
         case _:
             return MessageVerdict(True, attempts, None, reason, failure.code)
 
 
-def _is_to_blame(message: Message, failure: Failure) -> bool:
+def _is_to_blame(message: Message, failure: Failure, *, is_alone: bool) -> bool:
     """Whether its agent's program took dispatch down, as far as the rows can tell: the message ran alone, as the only
     suspect, and dispatch went away again while its host stayed."""
-    return message.is_suspect and (not failure.is_host_lost or (message.suspicion or 0) >= _CERTAIN)
+    is_evident = failure.suspicion >= LOST_DISPATCH or (message.suspicion or 0) >= _CERTAIN
+    return is_evident and message.is_suspect and (is_alone or message.spoken is not None)
 
 
 def _suspicion(message: Message, failure: Failure) -> int:
     """What speaks against the message after this failure. Only losses in a row count."""
-    if failure.code != "process_gone":
-        return 0
-    return (message.suspicion or 0) + (_LOST_HOST if failure.is_host_lost else _LOST_DISPATCH)
-
-
-def _lost(message: Message, failure: Failure, reason: str) -> MessageVerdict:
-    """The loss of dispatch is no attempt. A suspect runs alone from then on."""
-    suspicion = _suspicion(message, failure)
-    runs_alone = suspicion >= SUSPECT_FROM and message.spoken is None  # what was said was about all of the batch
-    return MessageVerdict(
-        *(False, message.retry_count, None, reason, failure.code), runs_alone=runs_alone, suspicion=suspicion
-    )
+    return (message.suspicion or 0) + failure.suspicion if failure.code == "process_gone" else 0
 
 
 def _delay(attempts: int, policy: RetryPolicy) -> int:

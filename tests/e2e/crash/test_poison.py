@@ -16,7 +16,7 @@ from tests.e2e.crash.people import Platform
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 
 ATTEMPTS = 5
-CHANCES = 2  # losses of dispatch before a message is a suspect
+CHANCES = 2  # losses of dispatch before a message is a suspect; one more where it shared its turn
 
 
 @contextlib.contextmanager
@@ -65,6 +65,6 @@ def test_a_message_that_kills_its_agent_or_dispatch_ends_dead_and_harms_no_neigh
     assert {"kill": "signal 9", "poison": "went away"}[word] in ended[0][3]
     assert [send.text for send in platform.taken if send.chat == "100"] == [APOLOGY, "re c100 0001", "re c100 0002"]
     if word == "poison":
-        assert post["dispatch"].starts == 1 + CHANCES + ATTEMPTS
+        assert 1 + CHANCES + ATTEMPTS <= post["dispatch"].starts <= 2 + CHANCES + ATTEMPTS
         ((most,),) = post.query("SELECT max(retry_count) FROM messages WHERE status = 'completed'")
         assert most == 0

@@ -21,7 +21,7 @@ LONGEST_SLEEP = 6 * 60 * 60 * 1000
 GIVEN_UP = "slow down; given up after 24 hours of waits that the {} asked for"
 
 SUSPECT_FROM = 20
-LOSSES = {"dispatch": 10, "host": 1}  # what each adds to the suspicion
+LOSSES = {"dispatch": 10, "host": 1, "dispatch, by another": 0}  # what each adds to the suspicion
 
 Told = tuple[str, str | None, int | None, dict[str, Any]]
 
@@ -286,8 +286,9 @@ class Model:
 
     def lose(self, token: str, what: str, reason: str, now: int) -> None:
         """Dispatch went away during the turn, alone or with its host."""
-        (first, *_) = asked = [each for each in self.held(token) if each.trigger]
-        if first.suspicion >= SUSPECT_FROM and (what == "dispatch" or first.suspicion >= 2 * SUSPECT_FROM):
+        (first, *others) = asked = [each for each in self.held(token) if each.trigger]
+        is_evident = what == "dispatch" or first.suspicion >= 2 * SUSPECT_FROM
+        if is_evident and first.suspicion >= SUSPECT_FROM and not others:
             suspicion = first.suspicion
             self.fail(token, reason, now, code="process_gone")
             first.suspicion = suspicion + LOSSES[what]
@@ -295,8 +296,8 @@ class Model:
         for each in self.held(token):
             self._end(each, "pending", now)
         for each in asked:
-            each.suspicion += LOSSES[what]
             each.runs_alone = each.runs_alone or each.suspicion >= SUSPECT_FROM
+            each.suspicion += LOSSES[what]
             each.failure, each.last_error, each.process_after, each.waits_since = "process_gone", reason, None, None
             self._failed(each, "message_retry", reason)
         self.advance(now)

@@ -350,9 +350,13 @@ class Store(RuleBasedStateMachine):
         with transaction(self.conn):
             rescued = turns.rescue(self.conn, RETRY, now_ms=self.now, everything=everything, is_host_lost=is_host_lost)
         assert [claim.token for claim in rescued] == lost
+        suspects = [token for token in lost if any(self.model.is_suspect(each.id) for each in self.model.held(token))]
         for token in lost:
-            what, reason = ("host", turns.HOST_LOST) if is_host_lost else ("dispatch", turns.PROCESS_GONE)
-            self.model.lose(token, what, reason, self.now)
+            what = "dispatch" if token in suspects or not suspects else "dispatch, by another"
+            if is_host_lost:
+                self.model.lose(token, "host", turns.HOST_LOST, self.now)
+            else:
+                self.model.lose(token, what, turns.PROCESS_GONE, self.now)
         self.learn_ids()
 
     # -- by hand

@@ -356,10 +356,14 @@ def test_a_message_that_takes_its_host_down_each_time_dies_too(conn):
 
 
 def test_the_neighbours_of_a_message_that_takes_dispatch_down_lose_no_attempt(conn):
+    """Three of its turn, and one beside it, which is innocent as soon as there is a suspect."""
     for text in ("a", "bad", "c"):
         put(conn, text)
-    for now in (NOW, NOW + 1):
-        lose(conn, "100", now_ms=now)
+    for now in (NOW, NOW + 1, NOW + 2):
+        put(conn, "beside", chat=f"chat {now}")
+        lose(conn, "100", f"chat {now}", now_ms=now)
+    suspicions = rows(conn, "SELECT message, suspicion FROM messages WHERE message <> 'c' AND message <> 'a'")
+    assert suspicions == [("bad", 30), ("beside", 10), ("beside", 10), ("beside", None)]
     alone, now = [], NOW
     while (claim := take(conn, now_ms=now)) is not None:
         (asked,) = claim.asked
@@ -371,7 +375,7 @@ def test_the_neighbours_of_a_message_that_takes_dispatch_down_lose_no_attempt(co
         else:
             settle(conn, claim, now_ms=now)
     assert alone == ["a", "bad", "bad", "bad", "bad", "bad", "c"]
-    assert rows(conn, "SELECT message, status, retry_count FROM messages ORDER BY id") == [
+    assert rows(conn, "SELECT message, status, retry_count FROM messages WHERE message <> 'beside'") == [
         *(("a", "completed", 0), ("bad", "dead", 5), ("c", "completed", 0))
     ]
 
