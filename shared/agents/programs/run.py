@@ -114,6 +114,7 @@ class ProgramRun:
                     self._stop("output_limit", f"the program wrote more than {self._limits.output_bytes} bytes")
                     return
                 yield line
+                await asyncio.sleep(0)  # the other turns go on, however many lines wait already
         except ValueError:  # asyncio's word for a line beyond the limit
             self._stop("output_limit", f"the program wrote a line of more than {self._line_limit} bytes")
             return

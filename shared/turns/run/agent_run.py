@@ -74,10 +74,13 @@ class AgentAnswer:
 Outcome = AgentAnswer | Failure
 """The result of a turn."""
 
-OnSaid = Callable[[str], None]
+_MOST_TEXTS = 1000  # of one turn; each is a message to a person
+
+OnSaid = Callable[[Callable[[], str]], None]
+"""Told whenever the agent says more, with what reads all that it has said so far."""
 
 
-def _nobody_listens(_: str) -> None:
+def _nobody_listens(_: Callable[[], str]) -> None:
     """The ``OnSaid`` of a turn that nobody watches."""
 
 
@@ -102,7 +105,7 @@ async def run_agent(
         answered: the questions that messages of the turn answer, by the row of the message.
         sandboxes: of dispatch; see ``shared/agents/programs``.
         fetch: gets what people attached to their messages.
-        on_said: told all that the agent has said so far, whenever it says more.
+        on_said: told whenever the agent says more.
     """
     agent = agents.get(reader, claim.agent)
     session = sessions.get(reader, claim.session_id)
@@ -311,6 +314,8 @@ async def _listen(
                     continuation.set(event.continuation)
                 case Used():
                     await doors.record(event)
+                case Text() if said.count >= _MOST_TEXTS:
+                    return Failure(f"the agent gave more than {_MOST_TEXTS} texts in one turn", code="output_limit")
                 case Text():
                     said.add(event.text, event.answers)
                     on_said(said.so_far)

@@ -68,8 +68,12 @@ class TurnAnswers:
             self._replies.append(_Reply(TurnReply(kept, asked, tags, said), files))
 
     @property
+    def count(self) -> int:
+        """How many answers there are."""
+        return len(self._replies)
+
     def so_far(self) -> str:
-        """What people would read of it, were it all."""
+        """What people would read of it, were it all. It joins everything: not to be called for each text."""
         return "\n\n".join(filter(str.strip, (each.reply.text for each in self._replies)))
 
     def append_note(self, note: str) -> None:

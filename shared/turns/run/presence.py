@@ -50,20 +50,21 @@ class SaidSoFar:
     """What the agent has said so far in its turn, as people would read it; *changed* is set with every change.
 
     Attributes:
+        text: reads it.
         is_shown: calls of the platform may be under way.
     """
 
-    text: str
+    text: Callable[[], str]
     changed: asyncio.Event
     is_shown: bool = False
 
     @classmethod
     def nothing(cls) -> "SaidSoFar":
         """At the beginning of a turn."""
-        return cls("", asyncio.Event())
+        return cls(str, asyncio.Event())
 
-    def say(self, text: str) -> None:
-        """The agent has said all of *text*."""
+    def say(self, text: Callable[[], str]) -> None:
+        """The agent has said more: all that *text* reads."""
         self.text = text
         self.changed.set()
 
@@ -143,7 +144,7 @@ class Presence:
         draft_id = await self._begin(stage, claim)
         while draft_id is not None:
             said.changed.clear()
-            shown = partial(stage.channel.draft, said.text, draft_id, stage.to, self._client)
+            shown = partial(stage.channel.draft, said.text(), draft_id, stage.to, self._client)
             if await self._call(shown, "draft") != 0.0:
                 return
             await self._sleep(every_s)

@@ -73,3 +73,44 @@ def test_an_agent_without_limits_has_those_of_the_settings(conn, monkeypatch):
     assert rows(conn, FAILED) == [
         ("idle_timeout", "pending", "the program wrote nothing for 0.15 s (idle_timeout_ms of the agent)")
     ]
+
+
+CHATTER = """
+import json, sys
+line = json.dumps({{"type": "text", "text": "x"}}) + "\\n"
+for _ in range({count}):
+    sys.stdout.write(line)
+"""
+ENDED = "SELECT agent FROM messages WHERE status = 'completed' OR status = 'dead'"
+
+
+FLOODS = {"plain": "while True: print('x' * 99)", "progress": """while True: print('{"type": "progress"}', ' ' * 79)"""}
+
+
+@pytest.mark.parametrize("source", FLOODS.values(), ids=FLOODS)
+def test_an_agent_that_chatters_holds_up_no_other(conn, until, source):
+    """Another agent's answer is there while the lines still come."""
+    command = [sys.executable, "-I", "-S", "-c", source]
+    make_agent(conn, "chatterer", provider="command", config={"command": command})
+
+    async def go():
+        service = Dispatch(Settings.load())
+        put(conn, agent="chatterer")
+        put(conn, "!slow 0.05 hi", chat="200")
+        service.worker.begin()
+        await until(lambda: rows(conn, ENDED) != [])
+        first = rows(conn, ENDED)
+        await until(lambda: not service.worker.running)
+        await service.close()
+        return first
+
+    assert asyncio.run(asyncio.wait_for(go(), 60)) == [("assistant",)]
+
+
+def test_a_turn_has_a_limit_of_texts(conn):
+    """Each text is a message to a person."""
+    source = CHATTER.format(count=1001)
+    make_agent(conn, "coder", provider="command", config={"command": [sys.executable, "-I", "-S", "-c", source]})
+    put(conn, agent="coder")
+    step()
+    assert rows(conn, FAILED) == [("output_limit", "dead", "the agent gave more than 1000 texts in one turn")]

@@ -1,6 +1,7 @@
 """A run of a program: its limits, and the word for each end."""
 
 import asyncio
+import itertools
 import os
 import sys
 
@@ -165,3 +166,27 @@ def test_a_program_that_the_leash_hides_is_explained(tmp_path):
         assert "what 'readable' in its config names" in ending.reason
     else:
         assert (ending.word, said) == ("ended", [b"shown\n"])
+
+
+def test_other_work_goes_on_between_two_lines(tmp_path):
+    """Lines that wait already are handed out one at a time, whatever their number."""
+    seen: list[int] = []
+    count = 0
+
+    async def other_work():
+        while True:
+            seen.append(count)
+            await asyncio.sleep(0)
+
+    async def go():
+        nonlocal count
+        command = ProgramCommand((sys.executable, "-I", "-S", "-c", "print('x\\n' * 5000)"), tmp_path, {})
+        async with ProgramRun(command, Limits(), SUPERVISOR) as run:
+            other = asyncio.create_task(other_work())
+            async for _ in run.lines():
+                count += 1
+            other.cancel()
+
+    asyncio.run(go())
+    assert count > 5000
+    assert max(later - earlier for earlier, later in itertools.pairwise(seen)) <= 2

@@ -213,9 +213,9 @@ async def silent_drafts(timers, platform, said):
 async def saying(timers, platform, said):
     await begun(timers, platform)
     await timers.move(2.7)
-    said.say("One")
+    said.say(lambda: "One")
     await timers.move(0.1)
-    said.say("One, two")
+    said.say(lambda: "One, two")
     await timers.move(5)
 
 
@@ -230,6 +230,25 @@ def test_a_draft_shows_what_the_agent_has_said_and_can_stop_the_turn(conn, db):
     assert [text or "" for text in texts] == ["", "One", "One, two"]
     (row,) = rows(conn, "SELECT id, turn, agent, channel, platform_id FROM drafts")
     assert row[1:] == ("turn_a", "assistant", "telegram", "100")
+
+
+def test_what_was_said_is_read_once_for_a_draft_and_not_for_each_text(conn, db):
+    """It is all texts of the turn joined: an agent that says 1000 texts would freeze the others."""
+    with_drafts(conn)
+    read = []
+
+    def text():
+        read.append(1)
+        return str(len(read))
+
+    async def chattering(timers, platform, said):
+        await begun(timers, platform)
+        for _ in range(1000):
+            said.say(text)
+        await timers.move(5)
+
+    assert [shown for _, shown in drafts(watch(conn, db, chattering))][1:] == ["1"]
+    assert len(read) == 1
 
 
 def test_a_draft_stays_although_nothing_new_is_said(conn, db):
