@@ -1,5 +1,6 @@
 """Rows as the JSON objects that the API shows: one TypedDict names the columns of a query, in their order."""
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ from shared.core.row_settings import settings_of
 View = TypeVar("View")
 
 NEWEST = 2**63 - 1
+_CAPITAL = re.compile("[A-Z]")
 
 
 def named(view: type[View], found: list[tuple[Any, ...]], **read: Callable[[Any], Any]) -> list[View]:
@@ -24,6 +26,23 @@ def named(view: type[View], found: list[tuple[Any, ...]], **read: Callable[[Any]
         for each in shown:
             each[field] = function(each[field])
     return shown
+
+
+def view_of(view: type[View], row: object, **own: Any) -> View:
+    """The row as *view*, a TypedDict: ``createdAt`` is the row's ``created_at``.
+
+    Args:
+        own: fields that the row has not, or has in another form.
+    """
+    shown: Any = {
+        field: own[field] if field in own else getattr(row, _CAPITAL.sub(_lowered, field))
+        for field in view.__annotations__
+    }
+    return shown  # type: ignore[no-any-return]
+
+
+def _lowered(capital: re.Match[str]) -> str:
+    return f"_{capital[0].lower()}"
 
 
 def shows_settings_of(row: type, name: Callable[[str], str] = str) -> Callable[[type[View]], type[View]]:

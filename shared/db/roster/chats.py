@@ -6,6 +6,7 @@ import apsw
 
 from shared.core.errors import ConfigInvalid, NotFound
 from shared.core.policy import SENDER_POLICIES, SenderPolicy
+from shared.db.engine.columns import listed
 from shared.db.engine.connection import rows, scalar
 
 Status = Literal["active", "inactive"]
@@ -49,8 +50,9 @@ class ChatChange(TypedDict, total=False):
     refused_at: int | None
 
 
-_SELECT = """
-    SELECT id, channel, platform_id, is_group, status, sender_policy, refused_at, name, opens_for, created_at
+_COLUMNS = listed(Chat._fields)
+_SELECT = f"""
+    SELECT {_COLUMNS}
       FROM chats
 """
 
@@ -88,11 +90,11 @@ def ensure(
         return known
     made = rows(
         conn,
-        """
+        f"""
         INSERT INTO chats (channel, platform_id, name, is_group, sender_policy, opens_for, created_at, updated_at)
         VALUES (:channel, :platform_id, :name, :is_group, :sender_policy, :opens_for, :now, :now)
         ON CONFLICT (channel, platform_id) DO NOTHING
-        RETURNING id, channel, platform_id, is_group, status, sender_policy, refused_at, name, opens_for, created_at
+        RETURNING {_COLUMNS}
         """,
         {
             "channel": channel,
@@ -120,7 +122,7 @@ def update(conn: apsw.Connection, chat_id: int, *, now_ms: int, **changes: Unpac
     _check_word("status", changes.get("status"), STATUSES)
     found = rows(
         conn,
-        """
+        f"""
         UPDATE chats
            SET name = iif(:sets_name, :name, name),
                sender_policy = iif(:sets_sender_policy, :sender_policy, sender_policy),
@@ -128,7 +130,7 @@ def update(conn: apsw.Connection, chat_id: int, *, now_ms: int, **changes: Unpac
                refused_at = iif(:sets_refused_at, :refused_at, refused_at),
                updated_at = :now
          WHERE id = :id
-        RETURNING id, channel, platform_id, is_group, status, sender_policy, refused_at, name, opens_for, created_at
+        RETURNING {_COLUMNS}
         """,
         {
             "id": chat_id,
@@ -238,7 +240,7 @@ def is_unused(conn: apsw.Connection, chat_id: int) -> bool:
 def retire(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
     """Make the chat inactive and refused: without wirings, destinations and direct users."""
     for table, column in (("wirings", "chat_id"), ("destinations", "target_chat"), ("user_dms", "chat_id")):
-        conn.execute(f"DELETE FROM {table} WHERE {column} = :chat", {"chat": chat_id})  # noqa: S608 - our own names
+        conn.execute(f"DELETE FROM {table} WHERE {column} = :chat", {"chat": chat_id})
     update(conn, chat_id, status="inactive", refused_at=now_ms, now_ms=now_ms)
 
 

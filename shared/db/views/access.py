@@ -44,20 +44,22 @@ class ChatView(TypedDict):
     agents: list[str]
 
 
-CHATS = """
+_CHAT = """
     SELECT id, channel, platform_id, name, is_group, status, sender_policy, refused_at, opens_for, not_before,
            created_at, (SELECT json_group_array(agent) FROM wirings WHERE chat_id = chats.id)
       FROM chats
+"""
+
+CHATS = f"""
+{_CHAT}
      WHERE id < :before AND (:channel IS NULL OR channel = :channel)
        AND (:platform_id IS NULL OR platform_id = :platform_id)
      ORDER BY id DESC
      LIMIT :limit
 """
 
-CHAT = """
-    SELECT id, channel, platform_id, name, is_group, status, sender_policy, refused_at, opens_for, not_before,
-           created_at, (SELECT json_group_array(agent) FROM wirings WHERE chat_id = chats.id)
-      FROM chats
+CHAT = f"""
+{_CHAT}
      WHERE id = :id
 """
 

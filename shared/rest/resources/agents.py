@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from shared.agents import registry
 from shared.core.settings import Settings
 from shared.core.time import clock
-from shared.db.engine.named_rows import shows_settings_of
+from shared.db.engine.named_rows import shows_settings_of, view_of
 from shared.db.roster import agent_pauses, agents
 from shared.db.roster.agent_pauses import AgentPause, PauseCode
 from shared.db.views import history
@@ -230,14 +230,7 @@ async def delete_agent(service: Service, *, id: str) -> Removed:
 
 def pause_view(pause: AgentPause) -> AgentPauseView:
     """The pause as the API shows it."""
-    return {
-        "code": pause.code,
-        "reason": pause.reason,
-        "by": pause.paused_by,
-        "since": pause.since,
-        "until": pause.until,
-        "nextCheckAt": pause.check_at,
-    }
+    return view_of(AgentPauseView, pause, by=pause.paused_by, nextCheckAt=pause.check_at)
 
 
 @endpoint(

@@ -8,6 +8,7 @@ from shared.conversation.access import channel_watch
 from shared.core.errors import NotReplicated
 from shared.core.time import clock
 from shared.db.engine import meta
+from shared.db.engine.named_rows import view_of
 from shared.db.replica.last_comparison import LastComparison
 from shared.db.replica.sync import sync
 from shared.db.roster import agent_pauses
@@ -131,17 +132,7 @@ async def _replica(service: Service) -> ReplicaHealth | None:
 
 def _comparison(database: Path) -> ComparisonView | None:
     found = LastComparison.read(database)
-    if found is None:
-        return None
-    return {
-        "at": found.at,
-        "equal": found.is_equal,
-        "position": found.position,
-        "tables": found.tables,
-        "rows": found.rows,
-        "differences": found.differences,
-        "damage": found.damage,
-    }
+    return None if found is None else view_of(ComparisonView, found, equal=found.is_equal)
 
 
 ENDPOINTS = (get_health,)

@@ -144,23 +144,8 @@ def _session(conn: apsw.Connection, session_id: str) -> sessions.Session:
 
 
 def _view(conn: apsw.Connection, session: sessions.Session) -> SessionView:
-    counts = sessions.counts(conn, session)
-    return {
-        "id": session.id,
-        "sessionId": session.session_id,
-        "agent": session.agent,
-        "chatId": session.chat_id,
-        "threadId": session.thread_id,
-        "privateTo": session.private_to,
-        "status": "active" if session.status == "active" else "closed",
-        "replays": None if session.replays is None else sessions.known(conn, session.replays).session_id,
-        "pending": counts.pending,
-        "processing": counts.processing,
-        "context": counts.context,
-        "createdAt": session.created_at,
-        "lastActive": session.last_active,
-        "closedAt": session.closed_at,
-    }
+    replayed = None if session.replays is None else sessions.known(conn, session.replays).session_id
+    return named_rows.view_of(SessionView, session, replays=replayed, **sessions.counts(conn, session)._asdict())
 
 
 async def _message_rows(

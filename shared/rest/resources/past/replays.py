@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from shared.core.errors import NotFound, WrongState
 from shared.core.time import clock
+from shared.db.engine.named_rows import view_of
 from shared.db.engine.past import Past
 from shared.db.queue import messages, past_replays, sessions
 from shared.db.queue.sessions import Session
@@ -66,23 +67,10 @@ class GivenMessage(TypedDict):
     messageId: str
 
 
-def past_view(past: Past) -> PastView:
-    """The copy as the API shows it."""
-    return {
-        "replica": past.replica,
-        "asked": past.asked,
-        "txid": past.txid,
-        "timestamp": past.timestamp,
-        "epoch": past.epoch,
-        "schema": past.schema,
-        "sentence": past.sentence,
-    }
-
-
 @endpoint("GET", "/api/past")
 async def get_past(service: Service) -> PastStatus:
     """Read of which position of which replica this database is a copy, if it is one."""
-    return {"past": None if service.past is None else past_view(service.past)}
+    return {"past": None if service.past is None else view_of(PastView, service.past)}
 
 
 @endpoint("POST", "/api/past/replays", _UNKNOWN)

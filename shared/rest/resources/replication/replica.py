@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from shared.core.errors import NotReplicated
 from shared.core.time import clock
 from shared.db.engine import meta, restore_proofs
+from shared.db.engine.named_rows import view_of
 from shared.db.engine.restore_proofs import RestoreProof
 from shared.db.replica import replica_lag, replica_problems, replica_report
 from shared.db.replica.replica_report import ReplicaReport
@@ -100,7 +101,7 @@ async def _ask_litestream(service: Service, now_ms: int) -> _Lag:
 
 
 def _lease(report: ReplicaReport) -> ReplicaLease:
-    return {"holder": report.holder, "renewedAt": report.renewed_at, "until": report.until}
+    return view_of(ReplicaLease, report)
 
 
 def _storage(report: ReplicaReport) -> ReplicaStorage | None:
@@ -110,34 +111,11 @@ def _storage(report: ReplicaReport) -> ReplicaStorage | None:
 def _proof(proof: RestoreProof | None, now_ms: int) -> RestoreProofView | None:
     if proof is None:
         return None
-    return {
-        "at": proof.made_at,
-        "age": (now_ms - proof.made_at) // 1000,
-        "by": proof.made_by,
-        "outcome": proof.outcome,
-        "replica": proof.replica,
-        "position": proof.position,
-        "tables": proof.tables,
-        "rows": proof.rows,
-        "bytes": proof.bytes,
-        "restoreMs": proof.restore_ms,
-        "totalMs": proof.total_ms,
-        "lostRows": proof.lost_rows,
-        "reason": proof.reason,
-    }
+    return view_of(RestoreProofView, proof, at=proof.made_at, age=(now_ms - proof.made_at) // 1000, by=proof.made_by)
 
 
 def _requests(report: ReplicaReport) -> BucketRequests:
-    counts = report.requests
-    return {
-        "since": report.counting_since,
-        "puts": counts.puts,
-        "gets": counts.gets,
-        "lists": counts.lists,
-        "deletes": counts.deletes,
-        "sentBytes": counts.sent_bytes,
-        "receivedBytes": counts.received_bytes,
-    }
+    return view_of(BucketRequests, report.requests, since=report.counting_since)
 
 
 ENDPOINTS = (get_replica,)

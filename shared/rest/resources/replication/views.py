@@ -2,6 +2,7 @@
 
 from typing_extensions import TypedDict
 
+from shared.db.engine.named_rows import view_of
 from shared.db.engine.restore_proofs import MadeBy, ProofOutcome
 from shared.db.replica.replica_report import BucketSurvey
 
@@ -102,21 +103,12 @@ class ReplicaSummary(TypedDict):
 
 def view_storage(survey: BucketSurvey, growth_per_day: float | None) -> ReplicaStorage:
     """What a survey of the bucket found."""
-    return {
-        "surveyedAt": survey.at,
-        "files": survey.files,
-        "bytes": survey.bytes,
-        "oldPrefixes": survey.old_prefixes,
-        "levels": [
-            {
-                "level": each.level,
-                "files": each.files,
-                "bytes": each.bytes,
-                "position": each.position,
-                "writtenAt": each.written_at,
-            }
-            for each in survey.levels
-        ],
-        "lastSnapshot": survey.snapshot_at,
-        "growthPerDay": growth_per_day,
-    }
+    levels = [view_of(ReplicaLevel, each) for each in survey.levels]
+    return view_of(
+        ReplicaStorage,
+        survey,
+        surveyedAt=survey.at,
+        levels=levels,
+        lastSnapshot=survey.snapshot_at,
+        growthPerDay=growth_per_day,
+    )
