@@ -9,7 +9,6 @@ of the system and what its agent's config names, has no network, and shares no p
 anything else.
 """
 
-import fcntl
 import functools
 import os
 import shutil
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from shared.agents.programs import syscalls
 from shared.core import logs
 from shared.core.errors import ConfigInvalid
 
@@ -31,6 +31,8 @@ LeashPolicy = Literal["auto", "off"]
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 _PROBE_LIMIT_S = 10.0
 _IN_MEMORY_BYTES = 1024**3  # of /tmp and of /dev/shm, each
+FILTER = 4
+"""The descriptor from which bubblewrap reads the filter of system calls: see ``syscalls.opened``."""
 
 # The first process of the namespace. It waits for the end of file descriptor 3 and touches nothing else; the program's
 # parent reports the exit code there. The shell says nothing of its own on standard error.
@@ -133,15 +135,21 @@ def why_no_leash(policy: LeashPolicy = "auto") -> str | None:
     if shutil.which("bwrap") is None:
         return "bubblewrap is not installed (its program is bwrap)"
     probe = ProgramCommand(("/bin/sh",), Path("/usr"), {})
-    failed = _works([*bubblewrap(probe), "/bin/sh", "-c", ":"])
+    syscall_filter = syscalls.opened()
+    try:
+        failed = _works([*bubblewrap(probe, reads_filter=syscall_filter), "/bin/sh", "-c", ":"], syscall_filter)
+    finally:
+        os.close(syscall_filter)
     return None if failed is None else f"bubblewrap does not work here ({failed})"
 
 
-def _works(words: Sequence[str]) -> str | None:
+def _works(words: Sequence[str], *fds: int) -> str | None:
     """None, or the reason why these words can't be run."""
     nothing = subprocess.DEVNULL
     try:
-        tried = subprocess.run(words, check=False, capture_output=True, timeout=_PROBE_LIMIT_S, stdin=nothing)
+        tried = subprocess.run(
+            words, check=False, capture_output=True, timeout=_PROBE_LIMIT_S, stdin=nothing, pass_fds=fds
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     said = tried.stderr.decode("utf-8", "replace").strip()[-200:]
@@ -170,13 +178,14 @@ def _python() -> list[str]:
 # -- bubblewrap -------------------------------------------------------------------------------------------------------
 
 
-def bubblewrap(command: ProgramCommand, further: Sequence[str] = ()) -> list[str]:
+def bubblewrap(command: ProgramCommand, further: Sequence[str] = (), *, reads_filter: int = FILTER) -> list[str]:
     """The options of bubblewrap, up to the first process. Source: its manual, bwrap(1), of 0.8.
 
     Args:
         further: options of the caller.
+        reads_filter: the descriptor with the filter of system calls.
     """
-    words = [*_isolated(), *_system()]
+    words = [*_isolated(), *_no_further_namespaces(reads_filter), *_system()]
     for path in _read_only(command):
         words += ["--ro-bind", str(path), str(path)]
     folder = str(command.folder)
@@ -201,6 +210,13 @@ def _isolated() -> list[str]:
         *("--proc", "/proc", "--dev", "/dev", *_in_memory("/dev/shm"), "--remount-ro", "/dev"),  # noqa: S108
         *_in_memory("/tmp"),  # noqa: S108 - a new and empty one
     ]
+
+
+def _no_further_namespaces(reads_filter: int) -> list[str]:
+    """Inside, a program is root of nothing. Without a filter for this machine, bubblewrap 0.8 and newer forbids it."""
+    if syscalls.program():
+        return ["--seccomp", str(reads_filter)]
+    return ["--disable-userns"] if "--disable-userns" in bubblewrap_help() else []
 
 
 def _in_memory(path: str) -> list[str]:
@@ -247,11 +263,6 @@ def _read_only(command: ProgramCommand) -> list[Path]:
 
 def _is_below(path: Path, folders: Sequence[Path]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
-
-
-def out_of_the_way(descriptor: int) -> int:
-    """A copy of *descriptor* for a child, under a number that no other descriptor of the child takes."""
-    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
 
 
 # -- what a command may read ------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import sys
 from collections import deque
 from pathlib import Path
 
-from shared.agents.programs import containment
+from shared.agents.programs import containment, pipes, syscalls
 from shared.agents.programs.containment import ProgramCommand
 
 _MAKER = Path(__file__).with_name("netns_listener.py")
@@ -150,7 +150,7 @@ class ChildPid:
     def __init__(self) -> None:
         self._ours, theirs = os.pipe()
         try:
-            self.theirs = containment.out_of_the_way(theirs)
+            self.theirs = pipes.out_of_the_way(theirs)
         finally:
             os.close(theirs)
 
@@ -179,13 +179,15 @@ def is_supported() -> bool:
     """Whether this host lets us make sockets inside sandboxes. Tried once for each process."""
     child = ChildPid()
     probe = ProgramCommand(("/bin/sh",), Path("/usr"), {})
-    words = [*containment.bubblewrap(probe, ["--info-fd", str(child.theirs)]), "/bin/sh", "-c", "read _"]
+    fds = child.theirs, syscalls.opened()
+    options = containment.bubblewrap(probe, ["--info-fd", str(child.theirs)], reads_filter=fds[1])
     try:
-        held = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, pass_fds=[child.theirs])
+        words = [*options, "/bin/sh", "-c", "read _"]
+        held = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, pass_fds=fds)
     except OSError:
         return False
     finally:
-        os.close(child.theirs)
+        pipes.close(*fds)
     with held:
         try:
             return _can_listen(child.read())

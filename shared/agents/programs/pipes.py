@@ -1,6 +1,7 @@
 """The three pipes between dispatch and a program, as streams."""
 
 import asyncio
+import fcntl
 import os
 from asyncio.streams import FlowControlMixin
 from typing import NamedTuple
@@ -59,6 +60,11 @@ def pipes() -> tuple[OurEnds, tuple[int, int, int]]:
     """New ones: our ends, and the program's, in the order of its descriptors."""
     (read_in, write_in), (read_out, write_out), (read_error, write_error) = os.pipe(), os.pipe(), os.pipe()
     return OurEnds(write_in, read_out, read_error), (read_in, write_out, write_error)
+
+
+def out_of_the_way(descriptor: int) -> int:
+    """A copy of *descriptor* for a child, under a number that no other descriptor of the child takes."""
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
 
 
 def close(*fds: int) -> None:

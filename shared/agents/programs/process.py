@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from shared.agents.programs import pipes
+from shared.agents.programs import pipes, syscalls
 from shared.agents.programs.containment import Containment, ProgramCommand
 from shared.agents.programs.holder import Holder
 from shared.agents.programs.pipes import OurEnds, Streams
@@ -118,14 +118,16 @@ class Program:
         if self._sandboxes is not None and (sandbox := self._sandboxes.take(self._command, held)) is not None:
             return self._begin_turn(sandbox, self._sandboxes)
         ours, theirs = pipes.pipes()
+        syscall_filter = syscalls.opened()
         try:
             words = held.wrapped(self._command)
-            self._holder = Holder.start(words, self._command.environment, theirs, self._hear)
+            further = [syscall_filter] if held.is_leash else []
+            self._holder = Holder.start(words, self._command.environment, theirs, self._hear, further=further)
         except BaseException:
             ours.close()
             raise
         finally:
-            pipes.close(*theirs)
+            pipes.close(*theirs, syscall_filter)
         return ours
 
     def _begin_turn(self, sandbox: Sandbox, sandboxes: Sandboxes) -> OurEnds:

@@ -16,11 +16,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
-from shared.agents.programs import containment
+from shared.agents.programs import containment, syscalls
 from shared.agents.programs.containment import ProgramCommand
 from shared.agents.programs.holder import Holder
 from shared.agents.programs.listeners import ChildPid
-from shared.agents.programs.pipes import OurEnds, close
+from shared.agents.programs.pipes import OurEnds, close, out_of_the_way
 from shared.core import logs
 
 log = logs.get()
@@ -164,7 +164,7 @@ class Sandbox:
             return self._hold(command, [], [])
         child = ChildPid()
         try:
-            holder = self._hold(command, ["--info-fd", "5"], [child.theirs])
+            holder = self._hold(command, ["--info-fd", "6"], [child.theirs])
         except BaseException:
             child.close()
             raise
@@ -174,17 +174,18 @@ class Sandbox:
         return holder
 
     def _hold(self, command: ProgramCommand, options: list[str], further: list[int]) -> Holder:
-        shell, nothing = _shell_file(), os.open(os.devnull, os.O_RDWR)
-        inside = [*options, "--perms", "0111", "--file", "4", _SHELL, "--ro-bind", str(self._folder), INSIDE]
+        shell, nothing, syscall_filter = _shell_file(), os.open(os.devnull, os.O_RDWR), syscalls.opened()
+        inside = [*options, "--perms", "0111", "--file", "5", _SHELL, "--ro-bind", str(self._folder), INSIDE]
         held = replace(command, gateway=None)  # its way out is no part of the sandbox's files
         words = [*containment.bubblewrap(held, inside), _SHELL, "-c", _first_process(held)]
         try:
-            return Holder.start(words, {}, (nothing, nothing, nothing), self._hear, further=[shell, *further])
+            further = [syscall_filter, shell, *further]
+            return Holder.start(words, {}, (nothing, nothing, nothing), self._hear, further=further)
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         finally:
-            close(shell, nothing)
+            close(shell, nothing, syscall_filter)
 
     def _close_way_out(self) -> None:
         if self._opening is None or self._opening.cancel() or self._opening.cancelled():
@@ -269,7 +270,7 @@ def _is_plain(name: str) -> bool:
 def _shell_file() -> int:
     fd = os.open(os.path.realpath("/bin/sh"), os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return containment.out_of_the_way(fd)
+        return out_of_the_way(fd)
     finally:
         os.close(fd)
 
