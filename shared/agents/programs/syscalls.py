@@ -114,7 +114,9 @@ def _refused(number: int) -> _Step:
 
 
 def _argument(index: int) -> _Step:
-    return _Step(_LOAD, _ARGUMENTS + 8 * index)  # its lower half: the kernel takes an int, and machines are little-endian
+    return _Step(
+        _LOAD, _ARGUMENTS + 8 * index
+    )  # its lower half: the machines are little-endian
 
 
 def _unless_any(flags: int) -> list[_Step]:
@@ -133,5 +135,6 @@ def _known_families() -> list[_Step]:
 
 
 def _no_typing() -> list[_Step]:
-    refused = [step for code in (_TIOCSTI, _TIOCLINUX) for step in (_Step(_IF_EQUAL, code, no=1), _refused(errno.EPERM))]
+    end = _refused(errno.EPERM)
+    refused = [step for code in (_TIOCSTI, _TIOCLINUX) for step in (_Step(_IF_EQUAL, code, no=1), end)]
     return [_argument(1), *refused, _ALLOWED]
