@@ -6,7 +6,7 @@ from typing import Any
 import apsw
 
 from shared.channels.base import Event
-from shared.conversation.access import people, requests
+from shared.conversation.access import new_chats, people, requests
 from shared.conversation.access.requests import AskResult
 from shared.core.policy import AccessPolicy
 from shared.db.access import users
@@ -55,7 +55,7 @@ def ask_chat(conn: apsw.Connection, what: Event, now_ms: int = NOW) -> AskResult
     with transaction(conn):
         place, is_group = what.platform_id or "", what.is_group
         chat = chats.ensure(conn, "telegram", place, is_group=is_group, sender_policy=POLICY.of_new_chats, now_ms=NOW)
-        return requests.ask_chat(conn, chat, what, policy=POLICY, now_ms=now_ms)
+        return new_chats.ask_chat(conn, chat, what, policy=POLICY, now_ms=now_ms)
 
 
 def shown(conn: apsw.Connection) -> list[tuple[str, dict[str, Any]]]:

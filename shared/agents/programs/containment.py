@@ -67,6 +67,7 @@ class ProgramCommand:
         readable: absolute paths that a leash shows read-only.
         session: turns of one session may use one sandbox, one after another; None: this run has its own.
         session_folder: exists below *folder*, and its parent too; a leash hides everything that is beside it.
+        makes_sandboxes: the program holds what it starts in by namespaces of its own, which a leash otherwise refuses.
     """
 
     words: Sequence[str]
@@ -76,6 +77,7 @@ class ProgramCommand:
     gateway: GatewaySocket | None = None
     session: str | None = None
     session_folder: Path | None = None
+    makes_sandboxes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ def bubblewrap(command: ProgramCommand, further: Sequence[str] = (), *, reads_fi
         further: options of the caller.
         reads_filter: the descriptor with the filter of system calls.
     """
-    words = [*_isolated(), *_no_further_namespaces(reads_filter), *_system()]
+    words = [*_isolated(), *_no_further_namespaces(command, reads_filter), *_system()]
     for path in _read_only(command):
         words += ["--ro-bind", str(path), str(path)]
     folder = str(command.folder)
@@ -212,11 +214,12 @@ def _isolated() -> list[str]:
     ]
 
 
-def _no_further_namespaces(reads_filter: int) -> list[str]:
+def _no_further_namespaces(command: ProgramCommand, reads_filter: int) -> list[str]:
     """Inside, a program is root of nothing. Without a filter for this machine, bubblewrap 0.8 and newer forbids it."""
     if syscalls.program():
         return ["--seccomp", str(reads_filter)]
-    return ["--disable-userns"] if "--disable-userns" in bubblewrap_help() else []
+    is_known = "--disable-userns" in bubblewrap_help()
+    return ["--disable-userns"] if is_known and not command.makes_sandboxes else []
 
 
 def _in_memory(path: str) -> list[str]:

@@ -118,7 +118,7 @@ class Program:
         if self._sandboxes is not None and (sandbox := self._sandboxes.take(self._command, held)) is not None:
             return self._begin_turn(sandbox, self._sandboxes)
         ours, theirs = pipes.pipes()
-        syscall_filter = syscalls.opened()
+        syscall_filter = syscalls.opened(makes_sandboxes=self._command.makes_sandboxes)
         try:
             words = held.wrapped(self._command)
             further = [syscall_filter] if held.is_leash else []

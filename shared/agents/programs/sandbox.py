@@ -174,7 +174,8 @@ class Sandbox:
         return holder
 
     def _hold(self, command: ProgramCommand, options: list[str], further: list[int]) -> Holder:
-        shell, nothing, syscall_filter = _shell_file(), os.open(os.devnull, os.O_RDWR), syscalls.opened()
+        shell, nothing = _shell_file(), os.open(os.devnull, os.O_RDWR)
+        syscall_filter = syscalls.opened(makes_sandboxes=command.makes_sandboxes)
         inside = [*options, "--perms", "0111", "--file", "5", _SHELL, "--ro-bind", str(self._folder), INSIDE]
         held = replace(command, gateway=None)  # its way out is no part of the sandbox's files
         words = [*containment.bubblewrap(held, inside), _SHELL, "-c", _first_process(held)]

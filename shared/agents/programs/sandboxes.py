@@ -29,6 +29,7 @@ class _Place(NamedTuple):
     session_folder: Path | None
     readable: frozenset[Path]
     gateway: GatewaySocket | None
+    makes_sandboxes: bool
 
 
 class _Idle(NamedTuple):
@@ -120,7 +121,8 @@ class Sandboxes:
 
 def _place(command: ProgramCommand) -> _Place:
     readable = frozenset(command.readable)
-    return _Place(command.session or "", command.folder, command.session_folder, readable, command.gateway)
+    seen = command.folder, command.session_folder, readable, command.gateway
+    return _Place(command.session or "", *seen, command.makes_sandboxes)
 
 
 def _nothing() -> None:

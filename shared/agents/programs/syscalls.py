@@ -3,6 +3,7 @@
 A program works with files, processes, threads and sockets of its own. It needs no namespaces, mounts, keyrings, BPF or
 io_uring, and most ways from a sandbox into the kernel go through one of them. So these are refused, as on a kernel that
 does not know them, and all else is allowed: also ``seccomp`` and Landlock, with which a program may hold itself in.
+Codex holds its shell in by a bubblewrap of its own: such a program may also make namespaces and mounts.
 
 The numbers are those of Linux: ``asm/unistd_64.h`` and ``asm-generic/unistd.h``.
 """
@@ -56,6 +57,7 @@ _MACHINES = {
 # Programs go on without these: the C library asks `clone` instead, whose flags the filter can read.
 _UNKNOWN = frozenset({"clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"})
 
+_OF_SANDBOXES = frozenset({"clone", "unshare", "mount", "umount2", "pivot_root"})  # what bubblewrap itself calls
 _NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK, _NETLINK_ROUTE = 1, 2, 10, 16, 0
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # type into a terminal
@@ -79,7 +81,7 @@ class _Step(NamedTuple):
 _ALLOWED = _Step(_RETURN, _ALLOW)
 
 
-def program(machine: str = platform.machine()) -> bytes:
+def program(machine: str = platform.machine(), *, makes_sandboxes: bool = False) -> bytes:
     """The filter as bubblewrap takes it; empty for a machine whose numbers are not here."""
     known = _MACHINES.get(machine)
     if known is None:
@@ -93,16 +95,18 @@ def program(machine: str = platform.machine()) -> bytes:
         *(_Step(_IF_AT_LEAST, _X32, no=1), _refused(errno.EPERM)),
     ]
     for name, number in known.calls.items():
+        if makes_sandboxes and name in _OF_SANDBOXES:
+            continue
         answer = looked_into.get(name) or [_refused(errno.ENOSYS if name in _UNKNOWN else errno.EPERM)]
         steps += [_Step(_IF_EQUAL, number, no=len(answer)), *answer]
     return b"".join(struct.pack("HBBI", step.code, step.yes, step.no, step.value) for step in (*steps, _ALLOWED))
 
 
-def opened() -> int:
+def opened(*, makes_sandboxes: bool = False) -> int:
     """The filter to read once, as a descriptor for a child."""
     ours, theirs = os.pipe()
     try:
-        os.write(theirs, program())
+        os.write(theirs, program(makes_sandboxes=makes_sandboxes))
         return pipes.out_of_the_way(ours)
     finally:
         os.close(ours)
@@ -114,9 +118,7 @@ def _refused(number: int) -> _Step:
 
 
 def _argument(index: int) -> _Step:
-    return _Step(
-        _LOAD, _ARGUMENTS + 8 * index
-    )  # its lower half: the machines are little-endian
+    return _Step(_LOAD, _ARGUMENTS + 8 * index)  # its lower half: the machines are little-endian
 
 
 def _unless_any(flags: int) -> list[_Step]:

@@ -5,7 +5,8 @@
     ask ──> approvals, held ──show──> a card to an approver ──> shared.conversation.inbound.decisions
 
 The text of a held event is stored in ``held`` alone. Strangers can cause only a bounded number of requests: one card a
-chat, a few new chats a channel, and so many people and messages that wait; an event beyond these limits is dropped.
+chat, a few new chats a channel (``new_chats``), and so many people and messages that wait; an event beyond these limits
+is dropped.
 ``people`` chooses the approver and the chat that reaches them. The caller owns the transaction.
 """
 
@@ -31,7 +32,6 @@ from shared.db.queue import sessions
 from shared.db.roster import agents, chats
 from shared.db.roster.chats import Chat
 from shared.queue import notices
-from shared.roster import accounts
 
 log = logs.get()
 
@@ -41,10 +41,8 @@ MOST_NEW_CHATS = 100  # of one channel
 MOST_CHAT_CARDS = 3  # open cards about new chats of one channel
 MOST_ASKED = 20  # pending requests of one session
 MOST_BYTES = 100_000  # of arguments
-MOST_AGENTS = 8  # to choose from
 _AGAIN_MS = 60 * 60 * 1000  # after which an approver whom a card did not reach is tried again
 ALLOW_OR_REFUSE = ("Allow", "Refuse")
-IGNORE = "Ignore this chat"
 
 Outcome = Literal["held", "again", "too_many_held", "too_many_waiting", "nobody_to_ask"]
 
@@ -83,7 +81,7 @@ def ask_sender(
     asked = next((each for each in pending if known and (each.agent, each.user_id) == (agent, known.id)), None)
     if asked is None and len(pending) >= MOST_WAITING:
         return AskResult("too_many_waiting")
-    user = _user(conn, chat.channel, event, now_ms=now_ms)
+    user = user_of(conn, chat.channel, event, now_ms=now_ms)
     title = f"{user.display_name} wants to talk to {_name(conn, agent)} in {describe(chat)}"
     new = NewApproval(
         "sender",
@@ -95,32 +93,11 @@ def ask_sender(
         title=title,
         options=ALLOW_OR_REFUSE,
     )
-    return _ask_and_hold(conn, asked, new, event, policy=policy, now_ms=now_ms)
+    return ask_and_hold(conn, asked, new, event, policy=policy, now_ms=now_ms)
 
 
-def ask_chat(conn: apsw.Connection, chat: Chat, event: Event, *, policy: AccessPolicy, now_ms: int) -> AskResult:
-    """Ask which agent is to answer in a chat that has none, and hold the event until the decision."""
-    if event.sender_id is None or not people.approvers(conn, None, channel=chat.channel):
-        return AskResult("nobody_to_ask")
-    asked = next((each for each in approvals.pending_of_chat(conn, chat.id) if each.kind == "chat"), None)
-    if asked is None and approvals.pending_of_channel(conn, "chat", chat.channel)[0] >= MOST_NEW_CHATS:
-        return AskResult("too_many_waiting")
-    first = accounts.default_agent(conn, chat.channel)
-    offered = sorted(agents.every(conn), key=lambda each: each != first)[:MOST_AGENTS]
-    user = _user(conn, chat.channel, event, now_ms=now_ms)
-    new = NewApproval(
-        "chat",
-        {"sender": user.display_name, "agents": [each.id for each in offered]},
-        subject=json.dumps([chat.id]),
-        chat_id=chat.id,
-        user_id=user.id,
-        title=f"{user.display_name} writes in {describe(chat)}, where no agent answers yet. Which one is to?",
-        options=(*(cards.line(each.name, cards.LONGEST_NAME) for each in offered), IGNORE),
-    )
-    return _ask_and_hold(conn, asked, new, event, policy=policy, now_ms=now_ms)
-
-
-def _user(conn: apsw.Connection, channel: str, event: Event, *, now_ms: int) -> User:
+def user_of(conn: apsw.Connection, channel: str, event: Event, *, now_ms: int) -> User:
+    """The event's sender, a row from now on."""
     name = cards.line(event.sender, cards.LONGEST_NAME)
     return users.ensure(conn, channel, event.sender_id or "", name=name, now_ms=now_ms)
 
@@ -138,7 +115,7 @@ def describe(chat: Chat) -> str:
     return f"the group{name} ({chat.channel} {chat.platform_id})"
 
 
-def _ask_and_hold(
+def ask_and_hold(
     conn: apsw.Connection, asked: Approval | None, new: NewApproval, event: Event, *, policy: AccessPolicy, now_ms: int
 ) -> AskResult:
     """Hold the event for the approval *asked*, or for a new one."""

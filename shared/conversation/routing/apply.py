@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from shared.channels.base import Event
-from shared.conversation.access import drops, people, requests
+from shared.conversation.access import drops, new_chats, people, requests
 from shared.conversation.access.requests import AskResult
 from shared.conversation.routing import commands, rate_limits, recipients
 from shared.conversation.routing.effects import (
@@ -243,7 +243,7 @@ class _Application:
         with savepoint(self.conn) as point:
             chat = self._ensure_chat()
             event = effect.heard or self.event
-            asked = requests.ask_chat(self.conn, chat, event, policy=self.policy, now_ms=self.now_ms)
+            asked = new_chats.ask_chat(self.conn, chat, event, policy=self.policy, now_ms=self.now_ms)
             if not asked.is_held:
                 point.undo()
                 self.chat = before

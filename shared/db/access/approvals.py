@@ -104,38 +104,30 @@ def _read(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any]) -> lis
 def request(conn: apsw.Connection, new: NewApproval, *, expires_at: int, now_ms: int) -> tuple[Approval, bool]:
     """Find or create the pending approval of this kind and subject; and whether it is new."""
     approval_id = ids.new("approval")
+    given = {
+        **new._asdict(),
+        "approval_id": approval_id,
+        "payload": content.encode(new.payload),
+        "options": json.dumps(new.options),
+        "expires_at": expires_at,
+        "now": now_ms,
+    }
     conn.execute(
         """
         INSERT INTO approvals (approval_id, kind, subject, agent, chat_id, user_id, session_id, title, payload, options,
                                expires_at, created_at, updated_at)
-        VALUES (:approval_id, :kind, :subject, :agent, :chat, :user, :session, :title, :payload, :options,
+        VALUES (:approval_id, :kind, :subject, :agent, :chat_id, :user_id, :session_id, :title, :payload, :options,
                 :expires_at, :now, :now)
         ON CONFLICT (kind, subject) WHERE status = 'pending' AND subject IS NOT NULL DO NOTHING
         """,
-        {
-            "approval_id": approval_id,
-            "kind": new.kind,
-            "subject": new.subject,
-            "agent": new.agent,
-            "chat": new.chat_id,
-            "user": new.user_id,
-            "session": new.session_id,
-            "title": new.title,
-            "payload": content.encode(new.payload),
-            "options": json.dumps(new.options),
-            "expires_at": expires_at,
-            "now": now_ms,
-        },
+        given,
     )
     if conn.changes():
         made = _must_get(conn, approval_id)
         _tell(conn, "approval_requested", made, now_ms=now_ms)
         return made, True
-    pending: str = scalar(
-        conn,
-        "SELECT approval_id FROM approvals WHERE kind = :kind AND subject = :subject AND status = 'pending'",
-        {"kind": new.kind, "subject": new.subject},
-    )
+    known = "SELECT approval_id FROM approvals WHERE kind = :kind AND subject = :subject AND status = 'pending'"
+    pending: str = scalar(conn, known, given)
     return _must_get(conn, pending), False
 
 
@@ -223,7 +215,8 @@ WITHDRAW = """
      WHERE id IN (SELECT id
                     FROM approvals INDEXED BY approvals_pending
                    WHERE status = 'pending'
-                     AND (agent = :agent OR chat_id = :chat OR (kind = 'budget' AND payload ->> 'budget' = :budget)))
+                     AND (agent = :agent OR chat_id = :chat OR (kind = 'budget' AND payload ->> 'budget' = :budget)
+                          OR id = :approval))
     RETURNING approval_id
 """
 
@@ -234,15 +227,16 @@ def withdraw(
     agent: str | None = None,
     chat_id: int | None = None,
     budget: int | None = None,
+    approval: int | None = None,
     why: str,
     now_ms: int,
 ) -> list[Approval]:
-    """Expire the pending approvals of this agent, or about this chat or budget; returns them, oldest first.
+    """Expire this pending approval, or those of this agent, or about this chat or budget; returns them, oldest first.
 
     Args:
         why: kept in the payload, as ``withdrawn``.
     """
-    given = {"agent": agent, "chat": chat_id, "budget": budget, "why": why, "now": now_ms}
+    given = {"agent": agent, "chat": chat_id, "budget": budget, "approval": approval, "why": why, "now": now_ms}
     ended = [approval_id for (approval_id,) in rows(conn, WITHDRAW, given)]
     found = sorted((_must_get(conn, each) for each in ended), key=lambda each: each.id)
     for each in found:
@@ -298,6 +292,7 @@ UNSEEN = (
       INDEXED BY approvals_pending
      WHERE a.status = 'pending' AND a.id > :after AND NOT ({_SEEN})
        AND (:kind IS NULL OR a.kind = :kind) AND (:chat IS NULL OR a.chat_id = :chat)
+       AND (:channel IS NULL OR EXISTS (SELECT 1 FROM chats c WHERE c.id = a.chat_id AND c.channel = :channel))
      ORDER BY a.id
      LIMIT :limit
     """
@@ -315,10 +310,17 @@ def pending_of_user(conn: apsw.Connection, user_id: int) -> list[Approval]:
 
 
 def unseen(
-    conn: apsw.Connection, *, kind: str | None = None, chat_id: int | None = None, after_id: int = 0, limit: int
+    conn: apsw.Connection,
+    *,
+    kind: str | None = None,
+    chat_id: int | None = None,
+    channel: str | None = None,
+    after_id: int = 0,
+    limit: int,
 ) -> list[Approval]:
-    """The pending approvals that no approver is shown, of this kind and chat where given; oldest first."""
-    return _read(conn, UNSEEN, {"kind": kind, "chat": chat_id, "after": after_id, "limit": limit})
+    """The pending approvals that no approver is shown, of this kind, chat and channel where given; oldest first."""
+    given = {"kind": kind, "chat": chat_id, "channel": channel, "after": after_id, "limit": limit}
+    return _read(conn, UNSEEN, given)
 
 
 OF_SESSION = """

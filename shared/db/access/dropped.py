@@ -2,6 +2,8 @@
 
 import apsw
 
+from shared.db.engine.connection import scalar
+
 _LONGEST_NAME = 100
 
 
@@ -38,6 +40,17 @@ def record(
             "sender": sender[:_LONGEST_NAME],
         },
     )
+
+
+def last(conn: apsw.Connection, channel: str, reason: str) -> int | None:
+    """The instant of the newest record of the channel with this reason; None: there is none."""
+    at: int | None = scalar(conn, LAST, {"channel": channel, "reason": reason})
+    return at
+
+
+LAST = """
+    SELECT (SELECT created_at FROM dropped WHERE reason = :reason AND channel = :channel ORDER BY id DESC LIMIT 1)
+"""
 
 
 def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:

@@ -96,7 +96,14 @@ def _write_home(
     named = containment.readable_paths(words[:1], config.readable, environment, turn.private)
     shown = (*located.readable, *named)
     command = ProgramCommand(
-        words, turn.folder, environment, shown, gateway, session=turn.place, session_folder=home.parent
+        words,
+        turn.folder,
+        environment,
+        shown,
+        gateway,
+        session=turn.place,
+        session_folder=home.parent,
+        makes_sandboxes=config.tools == "files",  # codex has a bubblewrap of its own
     )
     return CodexLaunch(command, held, profile, settings.thread(config, turn, reach))
 

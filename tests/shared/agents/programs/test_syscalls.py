@@ -26,10 +26,10 @@ CLONE3, IO_URING_SETUP, OPENAT2 = 435, 425, 437
 ALLOWED = 0
 
 
-def decides(machine, number, *arguments, audit=None):
+def decides(machine, number, *arguments, audit=None, **options):
     """What the filter says of a call: 0, or the number of the error. Runs the filter as the kernel does."""
     data = struct.pack("<iIQ6Q", number, audit or AUDIT[machine], 0, *arguments, *[0] * (6 - len(arguments)))
-    steps = list(struct.iter_unpack("<HBBI", syscalls.program(machine)))
+    steps = list(struct.iter_unpack("<HBBI", syscalls.program(machine, **options)))
     position = held = 0
     while True:
         code, yes, no, value = steps[position]
@@ -74,6 +74,14 @@ def test_the_filter_knows_calls_by_other_numbers_and_lets_a_program_hold_itself_
     assert decides(machine, SECCOMP[machine]) == ALLOWED
     assert decides(machine, OPENAT2) == ALLOWED
     assert decides(machine, IO_URING_SETUP) == errno.ENOSYS
+
+
+@pytest.mark.parametrize("machine", AUDIT)
+def test_a_program_that_makes_sandboxes_may_have_namespaces_and_no_more(machine):
+    assert decides(machine, CLONE[machine], NEW_USER | 17, makes_sandboxes=True) == ALLOWED
+    assert decides(machine, UNSHARE[machine], NEW_NET, makes_sandboxes=True) == ALLOWED
+    assert decides(machine, PTRACE[machine], makes_sandboxes=True) == errno.EPERM
+    assert decides(machine, SOCKET[machine], VSOCK, 1, 0, makes_sandboxes=True) == errno.EAFNOSUPPORT
 
 
 def test_a_machine_whose_numbers_are_unknown_has_no_filter():

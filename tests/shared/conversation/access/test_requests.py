@@ -3,11 +3,11 @@ from dataclasses import replace
 import pytest
 
 from shared.conversation.access import people, requests
-from shared.conversation.access.requests import MOST_ASKED, MOST_CHAT_CARDS, MOST_HELD, MOST_NEW_CHATS, MOST_WAITING
+from shared.conversation.access.requests import MOST_ASKED, MOST_HELD, MOST_WAITING
 from shared.core.errors import ConfigInvalid, NotFound, UnknownName, WrongState
 from shared.db.access import approvals, held_events, users
 from shared.db.engine.connection import rows, transaction
-from shared.db.roster import accounts, chats
+from shared.db.roster import chats
 from tests.approval_requests import LATE, POLICY, ask_chat, ask_sender, event, person, shown
 from tests.forks import race
 from tests.support import NOW, column, dump, make_agent, make_chat, make_session, row, wire
@@ -255,55 +255,6 @@ def test_a_sender_without_an_identity_causes_no_request(conn, place):
     person(conn, OWNER, "owner")
     assert ask_sender(conn, event(sender=None)).outcome == "nobody_to_ask"
     assert column(conn, "SELECT count(*) FROM approvals") == [0]
-
-
-# -- about a new chat
-
-
-def test_a_new_chat_is_offered_every_agent_the_default_first_and_none(conn):
-    person(conn, OWNER, "owner")
-    make_agent(conn, "aaa")
-    approval = ask_chat(conn, event(chat="-7", is_group=True)).approval
-    assert approval.options == ("Assistant", "Aaa", "Ignore this chat")
-    assert approval.payload["agents"] == ["assistant", "aaa"]
-    assert approval.title.startswith("telegram 5 (Ana) writes in the group (telegram -7), where no agent answers")
-    assert [chat for chat, _ in shown(conn)] == ["telegram 1"]
-
-
-def test_the_agent_whose_bot_it_is_is_offered_first(conn):
-    person(conn, "9", "owner")
-    make_agent(conn, "clerk")
-    with transaction(conn):
-        accounts.set_agent(conn, "telegram", "clerk", now_ms=NOW)
-    approval = ask_chat(conn, event(chat="-7")).approval
-    assert approval.payload["agents"] == ["clerk", "assistant"]
-
-
-def test_admins_of_one_agent_are_not_asked_about_a_new_chat(conn):
-    person(conn, "7", "admin", "assistant")
-    assert ask_chat(conn, event(chat="-7")).outcome == "nobody_to_ask"
-    assert column(conn, "SELECT count(*) FROM approvals") == [0]
-    person(conn, "8", "admin")
-    ask_chat(conn, event(chat="-7"))
-    assert [chat for chat, _ in shown(conn)] == ["telegram 8"]
-
-
-def test_a_card_offers_a_bounded_number_of_agents(conn):
-    person(conn, OWNER, "owner")
-    for number in range(12):
-        make_agent(conn, f"agent{number:02}")
-    approval = ask_chat(conn, event(chat="-7")).approval
-    assert len(approval.options) == 9
-    assert approval.options[0] == "Assistant"
-
-
-def test_many_new_chats_leave_few_cards_and_a_bounded_number_of_rows(conn):
-    person(conn, OWNER, "owner")
-    outcomes = [ask_chat(conn, event(str(number), chat=f"-{number + 1}")).outcome for number in range(110)]
-    assert outcomes == ["held"] * MOST_NEW_CHATS + ["too_many_waiting"] * 10
-    assert len(shown(conn)) == MOST_CHAT_CARDS
-    with transaction(conn):
-        assert requests.show_pending(conn, limit=500, now_ms=NOW) == (0, 0)
 
 
 # -- for agents

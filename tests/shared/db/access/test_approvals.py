@@ -253,7 +253,11 @@ PLANS = {
     "of a person": (approvals.PENDING_OF_USER, {"user": 1}, "approvals_pending"),
     "of a session": (approvals.OF_SESSION, {"session": 1}, "approvals_pending"),
     "of a channel": (approvals.OF_CHANNEL, {"kind": "chat", "channel": "telegram"}, "approvals_pending"),
-    "unseen": (approvals.UNSEEN, {"kind": None, "chat": None, "after": 0, "limit": 9}, "approvals_pending"),
+    "unseen": (
+        approvals.UNSEEN,
+        {"kind": None, "chat": None, "channel": None, "after": 0, "limit": 9},
+        "approvals_pending",
+    ),
 }
 
 

@@ -47,7 +47,8 @@ def test_the_next_card_is_shown_when_the_one_before_expires(conn, place, owner):
 
 
 def test_the_next_new_chat_is_shown_when_one_before_is_decided(conn, owner):
-    asked = [ask_chat(conn, event(str(number), chat=f"-{number + 1}")).approval for number in range(5)]
+    new = [event(str(number), sender=str(50 + number), chat=f"-{number + 1}") for number in range(5)]
+    asked = [ask_chat(conn, each).approval for each in new]
     assert [approvals.get(conn, each.approval_id).card is None for each in asked] == [False] * 3 + [True] * 2
     decide(conn, asked[0], 1)
     assert [approvals.get(conn, each.approval_id).card is None for each in asked] == [False] * 4 + [True]
