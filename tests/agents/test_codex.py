@@ -124,7 +124,7 @@ class TestTheLeashOfCodex:
         )
         assert "postroom.db" not in found
         assert "code 7" in found
-        assert (agents.folder(coder) / "mine").exists()
+        assert list(agents.folder(coder).glob("homes/*/mine")) != []
 
 
 class TestTheEndOfCodex:

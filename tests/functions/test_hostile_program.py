@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import urllib.request
 from pathlib import Path
 
@@ -207,20 +206,22 @@ def reached(conn, tmp_path, surroundings, **config):
     return json.loads(column(conn, "SELECT message FROM responses")[0])
 
 
+IN_TMP = Path("/tmp")  # noqa: S108 - where the program writes, whatever TMPDIR says
 OWNERS = "SELECT count(*) FROM user_roles"
 
 
 def test_a_hostile_program_reaches_nothing_on_its_leash_and_never_makes_itself_an_owner(conn, tmp_path, surroundings):
     """On a host without bubblewrap the disk is not protected, as docs/agents.md says; REST refuses it all the same."""
     found = reached(conn, tmp_path, surroundings)
-    beside = [tmp_path / "agents" / "mine", Path(tempfile.gettempdir(), surroundings["abstract"])]
+    beside = [tmp_path / "agents" / "mine", IN_TMP / surroundings["abstract"]]
     if containment.available().is_leash:
         assert found == {}
         assert not any(path.exists() for path in beside)
     else:
         assert found["make itself an owner over REST"] == "401"
+        (IN_TMP / surroundings["abstract"]).unlink()
     assert column(conn, OWNERS) == [0]
-    assert (tmp_path / "agents" / "hostile" / "mine").exists()
+    assert [path.name for path in (tmp_path / "agents" / "hostile").rglob("mine")] == ["mine"]
 
 
 def test_with_the_gateway_it_reaches_nothing_more(conn, tmp_path, surroundings):
@@ -242,4 +243,4 @@ def test_without_a_leash_rest_refuses_the_program_that_would_make_itself_an_owne
     found = reached(conn, tmp_path, surroundings)
     assert found["make itself an owner over REST"] == "401"
     assert column(conn, OWNERS) == [0]
-    Path(tempfile.gettempdir(), surroundings["abstract"]).unlink()
+    (IN_TMP / surroundings["abstract"]).unlink()

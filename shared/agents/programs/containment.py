@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from shared.agents.programs import syscalls
 from shared.core import logs
@@ -56,6 +56,21 @@ class GatewaySocket:
     port: int
 
 
+class SessionHome(NamedTuple):
+    """What a leash puts at the place of the agent's folder: see ``shared/agents/session_homes.py``.
+
+    Attributes:
+        folder: of the session.
+        shown: names and inode numbers of the entries of the agent's folder that are shown read-only.
+        shared: the folder of all sessions.
+    """
+
+    folder: Path
+    shown: tuple[tuple[str, int], ...]
+    shared: Path
+    may_write_shared: bool
+
+
 @dataclass(frozen=True, slots=True)
 class ProgramCommand:
     """What is started.
@@ -63,6 +78,7 @@ class ProgramCommand:
     Attributes:
         words: the program and its arguments.
         folder: absolute; the working directory, and the only part of the disk that a leash leaves writable.
+        home: what a leash puts there in its place; None: nothing.
         environment: all of it; nothing is inherited.
         readable: absolute paths that a leash shows read-only.
         session: turns of one session may use one sandbox, one after another; None: this run has its own.
@@ -77,6 +93,7 @@ class ProgramCommand:
     gateway: GatewaySocket | None = None
     session: str | None = None
     session_folder: Path | None = None
+    home: SessionHome | None = None
     makes_sandboxes: bool = False
 
 
@@ -191,12 +208,19 @@ def bubblewrap(command: ProgramCommand, further: Sequence[str] = (), *, reads_fi
     for path in _read_only(command):
         words += ["--ro-bind", str(path), str(path)]
     folder = str(command.folder)
-    words += ["--bind", folder, folder]
+    words += ["--bind", folder, folder] if command.home is None else _at_home(command.folder, command.home)
     if command.session_folder is not None:
         words += _alone(command.session_folder)
     if command.gateway is not None:
         words += ["--bind", str(command.gateway.path), str(command.gateway.path)]
     return [*words, *further, "--remount-ro", "/", "--chdir", folder, "--"]
+
+
+def _at_home(folder: Path, home: SessionHome) -> list[str]:
+    words = ["--bind", str(home.folder), str(folder)]
+    for name, _ in home.shown:
+        words += ["--ro-bind", str(folder / name), str(folder / name)]
+    return [*words, "--bind" if home.may_write_shared else "--ro-bind", str(home.shared), str(home.shared)]
 
 
 def _alone(session_folder: Path) -> list[str]:

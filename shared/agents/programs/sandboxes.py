@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shared.agents.programs import listeners, sandbox
-from shared.agents.programs.containment import Containment, GatewaySocket, ProgramCommand
+from shared.agents.programs.containment import Containment, GatewaySocket, ProgramCommand, SessionHome
 from shared.agents.programs.listeners import Listeners
 from shared.agents.programs.sandbox import Sandbox
 
@@ -29,6 +29,7 @@ class _Place(NamedTuple):
     session_folder: Path | None
     readable: frozenset[Path]
     gateway: GatewaySocket | None
+    home: SessionHome | None
     makes_sandboxes: bool
 
 
@@ -122,7 +123,7 @@ class Sandboxes:
 def _place(command: ProgramCommand) -> _Place:
     readable = frozenset(command.readable)
     seen = command.folder, command.session_folder, readable, command.gateway
-    return _Place(command.session or "", *seen, command.makes_sandboxes)
+    return _Place(command.session or "", *seen, command.home, command.makes_sandboxes)
 
 
 def _nothing() -> None:

@@ -15,12 +15,12 @@ An error with ``"code": "session_lost"`` says that the program does not know the
 without one, and its prompt has what was said before.
 
 Text from people goes over standard input only, never into an option. Where this host allows it, the program is on a
-leash (see ``shared/agents/programs/containment.py``): it sees its agent's folder without the folders
-of other sessions, read-only parts of the system, files that its command names by their whole path, the virtual
-environment of its interpreter, and the paths of ``"readable": ["/a/folder"]``; it has no network. Everything that it
-started is killed when the turn ends, however it ends. The program's environment holds none of our settings, and its
-HOME is its agent's folder. ``env`` is stored in the agent's row, and so in the replica and the API: do not put a secret
-there.
+leash (see ``shared/agents/programs/containment.py``): it sees the home of its session in the place of its agent's
+folder (``shared/agents/session_homes.py``), read-only parts of the system, files that its command names by their whole
+path, the virtual environment of its interpreter, and the paths of ``"readable": ["/a/folder"]``; it has no network.
+Everything that it started is killed when the turn ends, however it ends. The program's environment holds none of our
+settings, and its HOME is its agent's folder, as it sees that. ``env`` is stored in the agent's row, and so in the
+replica and the API: do not put a secret there.
 """
 
 import asyncio
@@ -32,14 +32,15 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shared.agents import config_check, leftover_processes, own_files
+from shared.agents import config_check, leftover_processes, session_homes
 from shared.agents.access import ProgramAccess, ToolAnswer
-from shared.agents.base import Acted, Failed, Provider, ProviderEvent, Result, Text, Turn, session_folder
+from shared.agents.base import Acted, Failed, Provider, ProviderEvent, Result, Text, Turn
 from shared.agents.programs import containment
 from shared.agents.programs.containment import Containment, GatewaySocket, ProgramCommand
 from shared.agents.programs.limits import Ending
 from shared.agents.programs.run import ProgramRun
 from shared.agents.providers.command_lines import ProgramCall, event_of, question, tool_result
+from shared.agents.session_homes import SharedFolder
 from shared.core.errors import ConfigInvalid
 
 _PASSED_ON = ("PATH", "LANG", "TZ")
@@ -54,6 +55,7 @@ class CommandConfig(BaseModel):
     command: list[str] = Field(min_length=1)
     env: dict[str, str] = {}
     readable: list[str] = []
+    shared: SharedFolder = "write"
     tools: bool = False  # over its standard input and output
     mcp: bool = False  # over HTTP
     models: Literal["anthropic", "openai", "local"] | None = None
@@ -119,10 +121,8 @@ def _command(config: CommandConfig, turn: Turn, access: ProgramAccess | None) ->
         if config.models is not None:
             environment["POSTROOM_MODELS_URL"] = base + access.models
     shown = containment.readable_paths(config.command, config.readable, environment, turn.private)
-    own = own_files.make_folder(turn.folder, session_folder(turn.session))
-    return ProgramCommand(
-        config.command, turn.folder, environment, shown, gateway, session=turn.place, session_folder=own
-    )
+    command = ProgramCommand(config.command, turn.folder, environment, shown, gateway)
+    return session_homes.at_home(command, turn, config.shared)
 
 
 async def _converse(running: ProgramRun, turn: Turn, *, has_tools: bool) -> AsyncGenerator[ProviderEvent, None]:

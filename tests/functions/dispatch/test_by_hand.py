@@ -30,7 +30,7 @@ stays = "stay" in texts and "go" not in texts
 mark = "child-" + os.urandom(6).hex()
 if stays:
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)", mark])
-with open("runs", "a") as runs:
+with open("shared/runs", "a") as runs:
     runs.write(json.dumps({"texts": texts, "mark": mark}) + "\\n")
 if stays:
     time.sleep(300)
@@ -42,7 +42,7 @@ print(json.dumps({"type": "result", "text": " and ".join(texts)}))
 WAITS = """
 import json, sys
 texts = [message["text"] for message in json.load(sys.stdin)["messages"]]
-open("gate").read()
+open("shared/gate").read()
 print(json.dumps({"type": "result", "text": " and ".join(texts)}))
 """
 
@@ -51,7 +51,7 @@ print(json.dumps({"type": "result", "text": " and ".join(texts)}))
 def coder(conn, tmp_path):
     """An agent whose program records its runs; the records."""
     make_agent(conn, "coder", provider="command", config={"command": [sys.executable, "-I", "-c", PROGRAM]})
-    told = tmp_path / "agents" / "coder" / "runs"
+    told = tmp_path / "agents" / "coder" / "shared" / "runs"
 
     def runs():
         lines = told.read_text().splitlines() if told.exists() else []
@@ -160,7 +160,7 @@ def test_two_messages_of_a_turn_are_cancelled_at_once(conn, db, coder, until):
 def test_a_turn_cancelled_while_it_settles_says_nothing(conn, tmp_path, until):
     """The fence decides: the cancel was first."""
     make_agent(conn, "waiter", provider="command", config={"command": [sys.executable, "-I", "-c", WAITS]})
-    gate = tmp_path / "agents" / "waiter" / "gate"
+    gate = tmp_path / "agents" / "waiter" / "shared" / "gate"
     gate.parent.mkdir(parents=True)
     os.mkfifo(gate)
     first, other = put(conn, "first", agent="waiter"), put(conn, "other", agent="waiter")

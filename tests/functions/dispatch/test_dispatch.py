@@ -442,7 +442,7 @@ LEAVER = """
 import json, os, subprocess, sys
 json.load(sys.stdin)
 left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", sys.argv[0]], start_new_session=True)
-open("ready", "w").close()
+open("shared/ready", "w").close()
 import time; time.sleep(600)
 """
 
@@ -459,7 +459,7 @@ ANSWERS_AND_STAYS = """
 import sys, time
 print('{"type": "result", "text": "the answer"}', flush=True)
 sys.stdin.read()
-open("knows", "w").close()
+open("shared/knows", "w").close()
 time.sleep(600)
 """
 
@@ -472,7 +472,7 @@ def test_a_stop_after_the_result_keeps_the_answer_although_the_program_has_not_e
     async def go():
         service = Dispatch(Settings.load())
         await service.claim_and_start()
-        await until((service.settings.agents_dir / "stays" / "knows").exists)
+        await until((service.settings.agents_dir / "stays" / "shared" / "knows").exists)
         await service.close()
 
     asyncio.run(asyncio.wait_for(go(), 120))
@@ -488,7 +488,7 @@ def test_a_cancelled_turn_leaves_no_process_not_even_in_another_session(conn, tm
     async def go():
         service = Dispatch(Settings.load())
         await service.claim_and_start()
-        note = service.settings.agents_dir / "leaver" / "ready"
+        note = service.settings.agents_dir / "leaver" / "shared" / "ready"
         await until(note.exists)
         assert len(processes_naming(str(program))) >= 2
         with transaction(conn):

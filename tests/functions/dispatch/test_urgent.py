@@ -81,7 +81,7 @@ def test_an_urgent_message_restarts_the_turn_and_costs_no_attempt(conn, crew, un
 
 AGENT = """
 sleep 300.0421 &
-echo up >> started
+echo up >> shared/started
 cat > asked.$$
 if grep -q urgent asked.$$; then echo 'I stop'; exit; fi
 wait
@@ -91,7 +91,7 @@ wait
 def test_an_urgent_message_ends_the_turn_and_its_processes_within_a_tenth_of_a_second(conn, until, working, tmp_path):
     """The best of a few measurements, because the machine may be busy."""
     make_agent(conn, "bob", provider="command", config={"command": ["/bin/sh", "-c", AGENT]})
-    folder = tmp_path / "agents" / "bob"
+    folder = tmp_path / "agents" / "bob" / "shared"
     took_ms = []
 
     async def go():

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from shared.agents import config_check
+from shared.agents.session_homes import SharedFolder
 
 ToolLevel = Literal["none", "files", "all"]
 
@@ -18,6 +19,7 @@ class ClaudeConfig(BaseModel):
         tools: of its own: none; files in its folder; or all, with a shell. On a leash only.
         max_turns: requests to the model in one turn.
         readable: absolute paths that a leash shows read-only.
+        shared: whether turns may write in the folder that all sessions of the agent share.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -26,6 +28,7 @@ class ClaudeConfig(BaseModel):
     tools: ToolLevel = "none"
     max_turns: int = Field(default=50, ge=1, le=1000)
     readable: list[str] = []
+    shared: SharedFolder = "write"
 
 
 def read(config: Mapping[str, Any]) -> ClaudeConfig:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shared.agents import briefing, leftover_processes, own_files
+from shared.agents import briefing, leftover_processes, own_files, session_homes
 from shared.agents.access import ProgramAccess
 from shared.agents.base import Attachment, Turn, outbox, session_folder
 from shared.agents.programs import containment
@@ -57,8 +57,7 @@ def command(program: Path, config: ClaudeConfig, turn: Turn, access: ProgramAcce
     environment = _environment(turn, access)
     shown = containment.readable_paths(words[:1], config.readable, environment, turn.private)
     gateway = GatewaySocket(access.socket, _PORT) if access.url is None else None
-    own = own_files.make_folder(turn.folder, session_folder(turn.session))
-    return ProgramCommand(words, turn.folder, environment, shown, gateway, session=turn.place, session_folder=own)
+    return session_homes.at_home(ProgramCommand(words, turn.folder, environment, shown, gateway), turn, config.shared)
 
 
 def continues(continuation: str | None) -> str | None:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from shared.agents import config_check
+from shared.agents.session_homes import SharedFolder
 
 
 class CodexConfig(BaseModel):
@@ -19,6 +20,7 @@ class CodexConfig(BaseModel):
         effort: how long the model thinks; None: as the model does by itself.
         mode: ``app-server``; ``exec``, which can't be steered; ``auto``: ``exec`` where there is no other way.
         readable: absolute paths that a leash shows read-only.
+        shared: whether turns may write in the folder that all sessions of the agent share.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -30,6 +32,7 @@ class CodexConfig(BaseModel):
     effort: Literal["minimal", "low", "medium", "high", "xhigh"] | None = None
     mode: Literal["auto", "app-server", "exec"] = "auto"
     readable: list[str] = Field(default=[])
+    shared: SharedFolder = "write"
 
     @field_validator("wire_api")
     @classmethod

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from shared.agents import leftover_processes, own_files
+from shared.agents import leftover_processes, own_files, session_homes
 from shared.agents.base import Failed, Turn, session_folder
 from shared.agents.programs import containment, installed
 from shared.agents.programs.containment import Containment, GatewaySocket, ProgramCommand
@@ -95,17 +95,11 @@ def _write_home(
     words = [str(located.path), *(_exec_words(turn, profile) if profile is not None else ["app-server"])]
     named = containment.readable_paths(words[:1], config.readable, environment, turn.private)
     shown = (*located.readable, *named)
-    command = ProgramCommand(
-        words,
-        turn.folder,
-        environment,
-        shown,
-        gateway,
-        session=turn.place,
-        session_folder=home.parent,
-        makes_sandboxes=config.tools == "files",  # codex has a bubblewrap of its own
+    has_own_sandbox = config.tools == "files"  # a bubblewrap of codex' own
+    command = ProgramCommand(words, turn.folder, environment, shown, gateway, makes_sandboxes=has_own_sandbox)
+    return CodexLaunch(
+        session_homes.at_home(command, turn, config.shared), held, profile, settings.thread(config, turn, reach)
     )
-    return CodexLaunch(command, held, profile, settings.thread(config, turn, reach))
 
 
 def _home(session: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from shared.agents import config_check
+from shared.agents.session_homes import SharedFolder
 
 
 class OpencodeConfig(BaseModel):
@@ -16,6 +17,7 @@ class OpencodeConfig(BaseModel):
         tools: of its own: none; files in its folder; or all, with a shell. On a leash only.
         models: whose: OpenAI's, or those of ``POSTROOM_LOCAL_MODELS_URL``; by chat completions.
         readable: absolute paths that a leash shows read-only.
+        shared: whether turns may write in the folder that all sessions of the agent share.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -24,6 +26,7 @@ class OpencodeConfig(BaseModel):
     tools: Literal["none", "files", "all"] = "none"
     models: Literal["openai", "local"] = "local"
     readable: list[str] = []
+    shared: SharedFolder = "write"
 
 
 def read(config: Mapping[str, Any]) -> OpencodeConfig:

@@ -7,7 +7,7 @@ import os
 import re
 from typing import Any, NamedTuple
 
-from shared.agents import briefing, leftover_processes, own_files
+from shared.agents import briefing, leftover_processes, own_files, session_homes
 from shared.agents.access import ProgramAccess
 from shared.agents.base import Failed, Turn, outbox, session_folder
 from shared.agents.programs import containment, installed
@@ -69,10 +69,8 @@ async def prepare(turn: Turn) -> OpencodeLaunch | Failed:
     words = [str(found.path), *_words(turn)]
     shown = containment.readable_paths(words[:1], config.readable, environment, turn.private)
     gateway = GatewaySocket(access.socket, _PORT) if access.url is None else None
-    command = ProgramCommand(
-        words, turn.folder, environment, shown, gateway, session=turn.place, session_folder=home.parent
-    )
-    return OpencodeLaunch(command, held)
+    command = ProgramCommand(words, turn.folder, environment, shown, gateway)
+    return OpencodeLaunch(session_homes.at_home(command, turn, config.shared), held)
 
 
 def settings(config: OpencodeConfig, turn: Turn, access: ProgramAccess) -> dict[str, Any]:
