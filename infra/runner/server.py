@@ -14,9 +14,9 @@ from types import FrameType
 import uvicorn
 
 from infra.open_files import connection_limit
-from infra.runner.connections import KEEP_ALIVE_S, Connections, FunctionProtocol
 from infra.runner.request_guard import RequestGuard
 from shared.core import logs
+from shared.runtime.connections import KEEP_ALIVE_S, Connections, LimitedProtocol
 
 STOP_LIMIT_S = 2.8  # from the signal to the end of the process
 GRACE_S = 1.5  # of these, for responses under way
@@ -34,7 +34,7 @@ class FunctionServer(uvicorn.Server):
             uvicorn.Config(
                 guard,
                 loop="uvloop",
-                http=FunctionProtocol,
+                http=LimitedProtocol,
                 ws="none",
                 lifespan="on",
                 access_log=False,

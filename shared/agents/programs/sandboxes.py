@@ -14,8 +14,8 @@ from shared.agents.programs.containment import Containment, GatewaySocket, Progr
 from shared.agents.programs.listeners import Listeners
 from shared.agents.programs.sandbox import Sandbox
 
-Serve = Callable[[socket.socket], Awaitable[asyncio.Server]]
-"""Serves the gateway on a socket that listens."""
+Serve = Callable[[socket.socket, Path], Awaitable[asyncio.Server]]
+"""Serves the gateway on a socket that listens, as on the Unix socket with this path."""
 
 _IDLE_S = 30.0
 _IDLE_AT_MOST = 32  # half a megabyte each
@@ -73,11 +73,17 @@ class Sandboxes:
             idle.sandbox.on_end = _nothing
             return idle.sandbox
         self._make_ready()
-        return Sandbox(self._folder / str(next(self._numbers)), command, self._open_way_out)
+        return Sandbox(self._folder / str(next(self._numbers)), command, self._way_out(command))
 
-    async def _open_way_out(self, pid: int, port: int) -> asyncio.Server:
-        assert self._serve is not None  # noqa: S101 - ``take`` looks
-        return await self._serve(await self._listeners.listen(pid, port))
+    def _way_out(self, command: ProgramCommand) -> sandbox.WayOut | None:
+        serve, gateway = self._serve, command.gateway
+        if serve is None or gateway is None:
+            return None
+
+        async def opened(pid: int, port: int) -> asyncio.Server:
+            return await serve(await self._listeners.listen(pid, port), gateway.path)
+
+        return opened
 
     def _make_ready(self) -> None:
         """Empty the folder: not earlier, because a second dispatch learns only then that it may not run."""

@@ -30,11 +30,12 @@ import shutil
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from shared.agents import config_check, leftover_processes, session_homes
 from shared.agents.access import ProgramAccess, ToolAnswer
 from shared.agents.base import Acted, Failed, Provider, ProviderEvent, Result, Text, Turn
+from shared.agents.host_access import HostAccess
 from shared.agents.programs import containment
 from shared.agents.programs.containment import Containment, GatewaySocket, ProgramCommand
 from shared.agents.programs.limits import Ending
@@ -47,14 +48,12 @@ _PASSED_ON = ("PATH", "LANG", "TZ")
 _PORT = 8787  # of the gateway, inside a sandbox
 
 
-class CommandConfig(BaseModel):
+class CommandConfig(HostAccess):
     """The agent's ``config``, checked."""
 
-    model_config = ConfigDict(extra="forbid")
-
     command: list[str] = Field(min_length=1)
-    env: dict[str, str] = {}
-    readable: list[str] = []
+    env: dict[str, str] = Field(default={})
+    readable: list[str] = Field(default=[])
     shared: SharedFolder = "write"
     tools: bool = False  # over its standard input and output
     mcp: bool = False  # over HTTP

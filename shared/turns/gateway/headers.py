@@ -26,6 +26,12 @@ def token(headers: Headers) -> str:
     return given.removeprefix(b"Bearer ").decode("latin-1")
 
 
+def tokens(headers: Headers) -> list[str]:
+    """All that may be taken for the program's token."""
+    given = [value for name, value in headers if name in (b"x-api-key", b"authorization")]
+    return [value.removeprefix(b"Bearer ").decode("latin-1") for value in given]
+
+
 def sent(headers: Headers, upstream: ModelUpstream) -> Headers:
     """The program's headers, with our key in place of its token."""
     not_sent = _NOT_SENT | _named_by_connection(headers)

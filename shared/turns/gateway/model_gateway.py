@@ -8,6 +8,7 @@ It starts with the first program that needs it, and imports its HTTP server and 
 """
 
 import asyncio
+import hashlib
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from shared.agents.access import ProgramAccess, Toolbox
 from shared.core.errors import ConfigInvalid
 from shared.core.time import clock
 from shared.db.spending.usage import Tokens, TurnName
+from shared.turns.gateway import headers
 from shared.turns.gateway.ledger import Ledger, RunsWork
 from shared.turns.gateway.tokens import ProgramTurn, TokenBook
 from shared.turns.gateway.upstreams import GatewaySettings, ModelUpstream, routes, upstreams
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from shared.turns.gateway.proxy import ModelProxy
     from shared.turns.gateway.server import ProgramServer
 
+_LOOPBACK = "loopback"  # the door of all programs without a sandbox
 TOOLS = "mcp"  # the first part of the path of tools
 _LOGIN_PREFIX = "sk-ant-oat01-"  # claude takes a login of a plan only in this form
 
@@ -49,7 +52,7 @@ class ModelGateway:
     """Lets programs use models without our keys, counts what they use, and holds the budgets.
 
     Args:
-        folder: of the socket.
+        folder: of the sockets.
         on_notice: called when an owner has been told something, so that it is sent.
         tools: makes the application for ``/mcp``, when the first program comes; it is given a function from a program's
             token to the tools of its turn (None: no turn runs, or the token is unknown). None: no tools are served.
@@ -67,7 +70,7 @@ class ModelGateway:
         tools: Callable[[Callable[[str], Toolbox | None]], ToolsApp] | None = None,
         models: GatewaySettings | None = None,
     ) -> None:
-        self._path = folder / "gateway.sock"
+        self._folder = folder / "gateway"
         self._reader = reader
         self._writer = writer
         self._timezone = timezone
@@ -95,16 +98,23 @@ class ModelGateway:
         if upstream is not None and (why := models.why_no_login(upstream, now_ms=clock.now_ms())):
             raise ConfigInvalid(why)
         server = self._made(models)
-        await server.start()
-        url = None if has_sandbox else f"http://127.0.0.1:{await server.start_loopback()}"
+        door, url = _door(name), None
+        if has_sandbox:
+            await server.open(door)
+        else:
+            door, url = _LOOPBACK, f"http://127.0.0.1:{await server.start_loopback(_LOOPBACK)}"
         is_plan = upstream is not None and known[upstream].paid_by == "plan"
-        token = self._book.issue(name, upstream, _LOGIN_PREFIX if is_plan else "postroom-")
-        return ProgramAccess(self._path, url, _models_path(upstream), f"/{TOOLS}", token, is_plan)
+        token = self._book.issue(name, upstream, _LOGIN_PREFIX if is_plan else "postroom-", door=door)
+        return ProgramAccess(server.path(door), url, _models_path(upstream), f"/{TOOLS}", token, is_plan)
 
-    async def serve(self, listening: socket.socket) -> asyncio.Server:
-        """Serve programs on a socket that listens inside a sandbox; the caller closes the server."""
+    async def serve(self, listening: socket.socket, path: Path) -> asyncio.Server:
+        """Serve the programs of one session on a socket that listens inside its sandbox; the caller closes the server.
+
+        Args:
+            path: of the session's Unix socket: its door.
+        """
         models = self._models = self._models or GatewaySettings.load()
-        return await self._made(models).serve(listening)
+        return await self._made(models).serve(listening, path.name)
 
     async def record(self, name: TurnName, model: str, tokens: Tokens, *, now_ms: int) -> None:
         """Count what a program took from a model without this gateway, as it says itself."""
@@ -125,7 +135,10 @@ class ModelGateway:
 
     def close_program(self, token: str) -> None:
         """The program is gone."""
+        door = self._book.door(token)
         self._book.revoke(token)
+        if door is not None and self._server is not None and not self._book.is_used(door):
+            self._server.shut(door)
 
     async def close(self) -> None:
         """Stop serving."""
@@ -136,13 +149,17 @@ class ModelGateway:
         if self._tools is not None:
             await self._tools.close()
 
+    def _admits(self, door: str, scope: Scope) -> bool:
+        """Whether each token that we know is of a program behind this door; what we don't know is refused later."""
+        return all(self._book.door(token) in (None, door) for token in headers.tokens(scope["headers"]))
+
     def _made(self, models: GatewaySettings) -> "ProgramServer":
         if self._server is None:
             from shared.turns.gateway.server import (
                 ProgramServer,  # with the proxy 15 MB that most dispatches do not need
             )
 
-            self._server = ProgramServer(self._path)
+            self._server = ProgramServer(self._folder, self._admits)
             self._mount_models(self._server, models, upstreams(models))
             self._mount_tools(self._server)
         return self._server
@@ -164,6 +181,11 @@ class ModelGateway:
             self._tools = self._make_tools(self._book.tools)
             self._tools.begin()
             server.mount(TOOLS, self._tools)
+
+
+def _door(name: TurnName) -> str:
+    """The name of the session's door: short, because the path of a Unix socket is."""
+    return hashlib.sha256(f"{name.agent}\0{name.session}".encode()).hexdigest()[:12]
 
 
 def _models_path(upstream: str | None) -> str:

@@ -1,6 +1,6 @@
 """What the gateway reads of a model request: the model, by which it is paid for, and whether the answer is streamed.
 
-A request that could mean one model here and another one at the host is refused: its price would be a guess.
+A request that could mean one thing here and another one at the host is refused.
 """
 
 import json
@@ -11,6 +11,7 @@ from shared.turns.gateway import compression
 from shared.turns.gateway.headers import Headers
 
 MOST_BYTES = 64 * 1024 * 1024
+_MOST_OBJECTS = 200_000
 _LONGEST_NAME = 200  # characters of a model's name
 
 
@@ -39,9 +40,11 @@ def read(headers: Headers, body: bytes) -> ModelRequest:
     """
     plain = _plain(headers, body)
     try:
-        fields = json.loads(plain, object_pairs_hook=_once if _may_repeat(plain) else None)
+        fields = json.loads(plain, object_pairs_hook=_Objects().read)
     except (ValueError, RecursionError):
-        raise RequestUnreadable(400, "the body is no JSON object, or names something twice") from None
+        raise RequestUnreadable(
+            400, f"the body is no JSON object, names something twice, or has more than {_MOST_OBJECTS} objects"
+        ) from None
     model = fields.get("model") if isinstance(fields, dict) else None
     if not isinstance(model, str) or not 0 < len(model) <= _LONGEST_NAME:
         raise RequestUnreadable(400, "the body names no model")
@@ -68,13 +71,16 @@ def _plain(headers: Headers, body: bytes) -> bytes:
     return plain
 
 
-def _may_repeat(body: bytes) -> bool:
-    """Whether ``model`` could stand twice. An escaped letter can hide it; the check costs time, so few get it."""
-    return body.count(b'"model"') != 1 or b"\\u00" in body
+class _Objects:
+    """Reads the objects of one body, so many at most: each costs dispatch some time."""
 
+    def __init__(self) -> None:
+        self._count = 0
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name stands twice")
-    return found
+    def read(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """One object. A name that stands twice could mean one thing here and another one at the host."""
+        self._count += 1
+        found = dict(pairs)
+        if len(found) != len(pairs) or self._count > _MOST_OBJECTS:
+            raise ValueError
+        return found

@@ -19,7 +19,7 @@ from shared.core.time import clock
 from shared.runtime.http1_client import HttpClient, readable
 from shared.runtime.http_client import NoAnswer, RequestNotSent
 from shared.runtime.http_connection import HostConnection
-from shared.turns.gateway import dialects, headers, host_errors, model_request
+from shared.turns.gateway import allowed_requests, dialects, headers, host_errors, model_request
 from shared.turns.gateway.compression import plain_pieces
 from shared.turns.gateway.headers import Headers
 from shared.turns.gateway.ledger import Ledger
@@ -79,7 +79,7 @@ class ModelProxy:
             if body is None:
                 return
             self._admitted(scope, turn)  # the body may have taken long
-            request = model_request.read(scope["headers"], body) if route.dialect else ModelRequest("", False, {}, body)
+            request = _read(scope, route, turn, body)
         except _Answered as refused:
             await _answer(send, refused.status, refused.body)
             return
@@ -122,6 +122,23 @@ class ModelProxy:
         if len(turn.requests) >= MOST_REQUESTS:
             raise _Answered(429, _error(f"{MOST_REQUESTS} requests of this turn run at once already"))
         return route, turn
+
+
+def _read(scope: Scope, route: Route, turn: ProgramTurn, body: bytes) -> ModelRequest:
+    """The request, which may go on.
+
+    Raises:
+        RequestUnreadable: it can't be read.
+        _Answered: the agent's config does not allow what it asks.
+    """
+    if route.rules is None:
+        return ModelRequest("", False, {}, b"")
+    request = model_request.read(scope["headers"], body)
+    why = allowed_requests.why_not(route.rules, request.fields, turn.allowed)
+    if why is not None:
+        _tell(turn, Refusal("not_allowed", why))
+        raise _Answered(400, _error(why))
+    return request
 
 
 class _Exchange:
@@ -230,9 +247,13 @@ class _Exchange:
         return True
 
     def _tell(self, refusal: Refusal | None) -> None:
-        if refusal is not None:
-            log.warning("gateway.refused", turn=self._turn.name.turn, why=refusal.reason, sentence=refusal.sentence)
-        self._turn.on_refusal(refusal)
+        _tell(self._turn, refusal)
+
+
+def _tell(turn: ProgramTurn, refusal: Refusal | None) -> None:
+    if refusal is not None:
+        log.warning("gateway.refused", turn=turn.name.turn, why=refusal.reason, sentence=refusal.sentence)
+    turn.on_refusal(refusal)
 
 
 def _meter(answer: HostConnection, route: Route, request: ModelRequest) -> Meter | None:

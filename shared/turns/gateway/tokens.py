@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from shared.agents.access import Toolbox
+from shared.agents.host_access import NOTHING, Allowed
 from shared.core.text import redaction
 from shared.db.spending.usage import TurnName
 
@@ -26,6 +27,7 @@ Reason = Literal[
     "overloaded",
     "unreachable",
     "cut",
+    "not_allowed",
 ]
 
 
@@ -36,7 +38,7 @@ class Refusal(NamedTuple):
         reason: ``budget``: it is used up, until *until_ms*; ``unpriced``: no price is known, so no budget can hold;
             ``quota`` (a plan is used up, or an account has no credit), ``login_refused``, ``model_not_found``,
             ``rate_limited``, ``overloaded``: the model's host said so; ``unreachable``: it could not be reached, or was
-            silent; ``cut``: its answer ended before the end.
+            silent; ``cut``: its answer ended before the end; ``not_allowed``: the gateway does not pass it on.
         sentence: for the operator; no secret, and nothing of a body.
         until_ms: when another request may succeed (ms UTC); None: not known.
     """
@@ -59,17 +61,20 @@ class ProgramTurn:
         on_refusal: called in the event loop with the outcome of each model request, before the program gets the answer:
             why it got no whole one; None where it got one, or an error about the request itself.
         tools: what the turn may do; None: no tools are served.
+        allowed: what its requests may have beyond questions and answers.
         requests: its requests that are under way; the end of the turn cancels them.
     """
 
     name: TurnName
     on_refusal: Callable[[Refusal | None], None]
     tools: Toolbox | None = None
+    allowed: Allowed = NOTHING
     requests: set[asyncio.Task[bool]] = field(default_factory=set)
 
 
 @dataclass(slots=True)
 class _Program:
+    door: str
     upstream: str | None
     owner: tuple[str, str]  # agent and session
     turn: ProgramTurn | None = None
@@ -81,16 +86,17 @@ class TokenBook:
     def __init__(self) -> None:
         self._programs: dict[str, _Program] = {}
 
-    def issue(self, name: TurnName, upstream: str | None, prefix: str = "") -> str:
+    def issue(self, name: TurnName, upstream: str | None, prefix: str = "", *, door: str = "") -> str:
         """A new token, for one program of this agent and session; no turn yet.
 
         Args:
+            door: of the server: the token is good there only.
             upstream: the host of models that the program may use, by name; None: none.
             prefix: the form that the program wants a login to have.
         """
         token = f"{prefix}{secrets.token_urlsafe(32)}"
         redaction.register_brief(token)
-        self._programs[token] = _Program(upstream, (name.agent, name.session))
+        self._programs[token] = _Program(door, upstream, (name.agent, name.session))
         return token
 
     def begin(self, token: str, turn: ProgramTurn) -> None:
@@ -119,6 +125,15 @@ class TokenBook:
         """The program is gone. A token that is unknown already stays so."""
         self.end(token)
         self._programs.pop(token, None)
+
+    def door(self, token: str) -> str | None:
+        """Where the token is good; None: it is unknown."""
+        program = self._programs.get(token)
+        return program.door if program else None
+
+    def is_used(self, door: str) -> bool:
+        """Whether a program has this door."""
+        return any(each.door == door for each in self._programs.values())
 
     def knows(self, token: str) -> bool:
         """Whether a program has this token."""

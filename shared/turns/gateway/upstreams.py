@@ -21,6 +21,8 @@ from pydantic_settings import SettingsConfigDict
 
 from shared.core.settings import FromEnvironment
 from shared.db.spending.usage import PaidBy, Tokens
+from shared.turns.gateway import allowed_requests
+from shared.turns.gateway.allowed_requests import RequestRules
 from shared.turns.gateway.dialects import ChatDialect, Dialect, MessagesDialect, ResponsesDialect
 
 _OAUTH_BETA = b"oauth-2025-04-20"  # Anthropic takes the login of a plan only with this word in anthropic-beta
@@ -113,23 +115,29 @@ class ModelUpstream(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a request goes. *dialect*: None where nothing is paid for, such as counting tokens."""
+    """Where a request goes.
+
+    Attributes:
+        dialect: None where nothing is paid for, such as counting tokens.
+        rules: what it may have in its body; None: it has none.
+    """
 
     upstream: ModelUpstream
     url: str
     dialect: Dialect | None = field(default=None)
+    rules: RequestRules | None = field(default=None)
 
 
 _MESSAGES, _CHAT, _RESPONSES = MessagesDialect(), ChatDialect(), ResponsesDialect()
-_ANTHROPIC: Mapping[tuple[str, str], Dialect | None] = {
-    ("POST", "/v1/messages"): _MESSAGES,
-    ("POST", "/v1/messages/count_tokens"): None,
-    ("GET", "/v1/models"): None,
+_ANTHROPIC: Mapping[tuple[str, str], tuple[Dialect | None, RequestRules | None]] = {
+    ("POST", "/v1/messages"): (_MESSAGES, allowed_requests.MESSAGES),
+    ("POST", "/v1/messages/count_tokens"): (None, allowed_requests.MESSAGES),
+    ("GET", "/v1/models"): (None, None),
 }
-_OPENAI: Mapping[tuple[str, str], Dialect | None] = {
-    ("POST", "/chat/completions"): _CHAT,
-    ("POST", "/responses"): _RESPONSES,
-    ("GET", "/models"): None,
+_OPENAI: Mapping[tuple[str, str], tuple[Dialect | None, RequestRules | None]] = {
+    ("POST", "/chat/completions"): (_CHAT, allowed_requests.CHAT),
+    ("POST", "/responses"): (_RESPONSES, allowed_requests.RESPONSES),
+    ("GET", "/models"): (None, None),
 }
 
 
@@ -149,8 +157,8 @@ def routes(known: Mapping[str, ModelUpstream]) -> dict[tuple[str, str], Route]:
     for upstream in known.values():
         is_anthropic = upstream.name == "anthropic"
         prefix = "/anthropic" if is_anthropic else f"/{upstream.name}/v1"
-        for (method, path), dialect in (_ANTHROPIC if is_anthropic else _OPENAI).items():
-            found[method, prefix + path] = Route(upstream, upstream.base_url + path, dialect)
+        for (method, path), (dialect, rules) in (_ANTHROPIC if is_anthropic else _OPENAI).items():
+            found[method, prefix + path] = Route(upstream, upstream.base_url + path, dialect, rules)
     return found
 
 

@@ -119,7 +119,7 @@ async def run_agent(
             return AgentAnswer([], None, not_run=why)
     asked = tuple(each.message_id for each in claim.asked)
     agent = auto_provider.resolved(agent)
-    doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id, asked), tools)
+    doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id, asked), tools, agent.config)
     note = already_said.note(reader, claim, now_ms=clock.now_ms())
     batch = tuple(turn_message(message, answered.get(message.id)) for message in claim.batch)
     batch = batch if note is None else (note, *batch)

@@ -1,8 +1,11 @@
 """The ways out of a turn, for its program: models and tools through the gateway of dispatch."""
 
 import asyncio
-from typing import Self
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Self
 
+from shared.agents import host_access
 from shared.agents.access import ProgramAccess, Toolbox
 from shared.agents.base import Used
 from shared.core.errors import ConfigInvalid
@@ -17,16 +20,23 @@ class TurnDoors:
 
     Args:
         tools: what the MCP server shows to the turn's program.
+        config: of the agent.
 
     Attributes:
         refusal: why the latest model request of the turn got no whole answer; None: it got one, or there was none.
     """
 
-    def __init__(self, gateway: ModelGateway, name: TurnName, tools: Toolbox | None = None) -> None:
+    def __init__(
+        self,
+        gateway: ModelGateway,
+        name: TurnName,
+        tools: Toolbox | None = None,
+        config: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self.refusal: Refusal | None = None
         self.tools = tools
         self._gateway = gateway
-        self._turn = ProgramTurn(name, self._hear, tools)
+        self._turn = ProgramTurn(name, self._hear, tools, host_access.allowed(config))
         self._is_open = True
         self._brief: list[str] = []  # tokens that are gone with the turn
         self._lasting: list[str] = []

@@ -25,6 +25,7 @@ _WORDS: Mapping[Reason, FailureCode] = {
     "overloaded": "overloaded",
     "unreachable": "network",
     "cut": "network",
+    "not_allowed": "bad_config",
 }
 
 

@@ -95,7 +95,11 @@ async def _serving(db: Path) -> AsyncIterator[tuple[_Timed, int, Callable[[], in
     timed, server = _Timed(app), ProgramServer(db.parent / "programs.sock")
     server.mount("mcp", timed)
     try:
-        yield timed, await server.start_loopback(), lambda: scalar(host.reader, "SELECT count(*) FROM responses")
+        yield (
+            timed,
+            await server.start_loopback("loopback"),
+            lambda: scalar(host.reader, "SELECT count(*) FROM responses"),
+        )
     finally:
         await server.close()
         await app.close()

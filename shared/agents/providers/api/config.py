@@ -4,16 +4,17 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from shared.agents import config_check
+from shared.agents.host_access import HostAccess
 
 INSTALL = "pip install -e '.[api]'"
 
 Dialect = Literal["chat", "responses", "messages"]
 
 
-class ApiConfig(BaseModel):
+class ApiConfig(HostAccess):
     """What an agent's config may have.
 
     Attributes:
@@ -23,8 +24,6 @@ class ApiConfig(BaseModel):
         max_tokens: of one answer; None: what the model's host says.
         history_bytes: of the session that the model is given again; the oldest turns go first.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     models: Literal["anthropic", "openai", "local"]
     dialect: Dialect = "chat"

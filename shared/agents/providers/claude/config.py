@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from shared.agents import config_check
+from shared.agents.host_access import HostAccess
 from shared.agents.session_homes import SharedFolder
 
 ToolLevel = Literal["none", "files", "all"]
 
 
-class ClaudeConfig(BaseModel):
+class ClaudeConfig(HostAccess):
     """The agent's ``config``, checked.
 
     Attributes:
@@ -22,12 +23,10 @@ class ClaudeConfig(BaseModel):
         shared: whether turns may write in the folder that all sessions of the agent share.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     program: str | None = None
     tools: ToolLevel = "none"
     max_turns: int = Field(default=50, ge=1, le=1000)
-    readable: list[str] = []
+    readable: list[str] = Field(default=[])
     shared: SharedFolder = "write"
 
 

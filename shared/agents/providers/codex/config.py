@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from shared.agents import config_check
+from shared.agents.host_access import HostAccess
 from shared.agents.session_homes import SharedFolder
 
 
-class CodexConfig(BaseModel):
+class CodexConfig(HostAccess):
     """The agent's ``config``, checked.
 
     Attributes:
@@ -22,8 +23,6 @@ class CodexConfig(BaseModel):
         readable: absolute paths that a leash shows read-only.
         shared: whether turns may write in the folder that all sessions of the agent share.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     program: str | None = None
     tools: Literal["none", "files", "all"] = "none"

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from shared.agents import config_check
+from shared.agents.host_access import HostAccess
 from shared.agents.session_homes import SharedFolder
 
 
-class OpencodeConfig(BaseModel):
+class OpencodeConfig(HostAccess):
     """The agent's ``config``, checked.
 
     Attributes:
@@ -20,12 +21,10 @@ class OpencodeConfig(BaseModel):
         shared: whether turns may write in the folder that all sessions of the agent share.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     program: str | None = None
     tools: Literal["none", "files", "all"] = "none"
     models: Literal["openai", "local"] = "local"
-    readable: list[str] = []
+    readable: list[str] = Field(default=[])
     shared: SharedFolder = "write"
 
 

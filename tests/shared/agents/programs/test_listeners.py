@@ -44,7 +44,7 @@ class Gateway:
     def __init__(self):
         self.servers = []
 
-    async def serve(self, listening):
+    async def serve(self, listening, path):
         self.servers.append(await asyncio.start_server(self._shout, sock=listening))
         return self.servers[-1]
 
@@ -113,7 +113,7 @@ def test_the_way_out_closes_with_its_sandbox(tmp_path, held):
 
 @HAS_LEASH
 def test_a_sandbox_without_its_way_out_runs_no_program_and_ends(tmp_path, held):
-    async def refuse(listening):
+    async def refuse(listening, path):
         listening.close()
         raise OSError("no more files")
 

@@ -66,6 +66,7 @@ class Program:
 
     gateway: ModelGateway
     client: aiohttp.ClientSession
+    socket: Path
     path: str
     token: str
     refusals: list
@@ -107,7 +108,7 @@ async def running(db, folder, host, upstream="anthropic", **more):
     access = await gateway.open(TURN, upstream, has_sandbox=True)
     try:
         async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(access.socket))) as client:
-            program = Program(gateway, client, access.models, access.token, [], notices)
+            program = Program(gateway, client, access.socket, access.models, access.token, [], notices)
             program.begin()
             yield program
     finally:

@@ -34,7 +34,7 @@ async def send(program):
 
 async def raw(program, text):
     """The first line of the answer to these bytes."""
-    reader, writer = await asyncio.open_unix_connection(program.gateway._path)
+    reader, writer = await asyncio.open_unix_connection(program.socket)
     writer.write(text)
     found = await reader.readline()
     writer.close()
@@ -95,7 +95,7 @@ def test_a_body_of_100_megabytes_is_refused(db, tmp_path, is_chunked):
 
 
 def test_a_body_of_20_megabytes_arrives_whole(db, tmp_path):
-    body = json.dumps({"model": "m", "text": "x" * 20 * 1024 * 1024}).encode()
+    body = json.dumps({"model": "m", "system": "x" * 20 * 1024 * 1024}).encode()
 
     async def use(program, host):
         async with program.post("/v1/messages", data=io.BytesIO(body)) as answer:
@@ -219,7 +219,7 @@ def test_nothing_of_a_request_and_no_key_is_in_the_log_or_in_a_row(db, conn, tmp
     async def use(program, host):
         for serve in (stream_of("messages"), reply(500, f'{{"error": "{secret} {KEY}"}}'), reply(401)):
             host.serve = serve
-            async with program.post("/v1/messages", json={**ASKED, "text": secret}) as answer:
+            async with program.post("/v1/messages", json={**ASKED, "system": secret}) as answer:
                 await answer.read()
         return program.token
 

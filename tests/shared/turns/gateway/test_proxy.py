@@ -52,7 +52,7 @@ def test_only_the_login_of_a_request_is_changed(db, sockets):
         "x-claude-code-session-id": "s",
         "cookie": "c=1",
     }
-    body = json.dumps({"model": "m", "text": "ü" * 10_000}).encode()
+    body = json.dumps({"model": "m", "system": "ü" * 10_000}).encode()
 
     async def use(program, host):
         async with program.post("/v1/messages?beta=true&x=%2F", data=body, headers=sent) as answer:

@@ -1,29 +1,22 @@
 """What one client sends, or does not send, costs the others nothing."""
 
 import asyncio
-import contextlib
 import json
-import socket
-import sys
-from pathlib import Path
 
-import httpx
 import pytest
 import uvicorn
 from structlog.testing import capture_logs
 
-from infra.runner.connections import (
+from shared.runtime.connections import (
     HEAD_BYTES,
     HEAD_S,
     KEEP_ALIVE_S,
     MOST_HEADERS,
     REQUEST_BYTES,
     Connections,
-    FunctionProtocol,
+    LimitedProtocol,
 )
-from tests.infra.processes import Process, listening_socket
 
-PRIVATE = (Path(__file__).parents[2] / "events/telegram/001_private_text.json").read_bytes()
 GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 STREAM = b"GET /stream HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
@@ -76,7 +69,7 @@ def play(scenario, limit=50):
         config = uvicorn.Config(app, log_config=None, lifespan="off", ws="none", access_log=False)
         config.load()
         loop = asyncio.get_running_loop()
-        listening = await loop.create_server(lambda: FunctionProtocol(config, connections, {}), "127.0.0.1", 0)
+        listening = await loop.create_server(lambda: LimitedProtocol(config, connections, {}), "127.0.0.1", 0)
         server = Server(connections, listening.sockets[0].getsockname()[1])
         try:
             async with asyncio.timeout(90):
@@ -269,38 +262,6 @@ def test_more_bytes_of_a_head_buy_no_time():
         assert await answer(slow) == (0, None)
 
     assert len(play(scenario)) == 1
-
-
-# -- a real function ---------------------------------------------------------------------------------------------------
-
-
-def test_three_hundred_silent_connections_do_not_keep_the_platform_out(environment):
-    """With 256 file descriptors, without a limit, every request is reset, and the log says nothing."""
-    environment = {**environment, "TELEGRAM_BOT_TOKEN": "7100200300:AAExample", "TELEGRAM_WEBHOOK_SECRET": "secret"}
-    sock, port = listening_socket()
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(sock)
-        ingest = ("-m", "infra.runner", "ingest", "--fd", sock.fileno())
-        process = Process(
-            *("/bin/sh", "-c", 'ulimit -n 256 && exec "$@"', "sh", sys.executable, *ingest),
-            environment=environment,
-            pass_fds=[sock.fileno()],
-        )
-        stack.callback(process.close)
-        process.wait_for("function.ready")
-        for _ in range(300):
-            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
-
-        with httpx.Client(timeout=60, trust_env=False) as client:
-            reply = client.post(
-                f"http://127.0.0.1:{port}/webhooks/telegram",
-                content=PRIVATE,
-                headers={"x-telegram-bot-api-secret-token": "secret"},
-            )
-
-        assert reply.status_code == 200
-        lines = process.wait_for("connections.closed")
-        assert lines[0]["limit"] == 128
 
 
 def test_at_a_stop_the_first_request_of_a_new_connection_is_still_answered():

@@ -1,4 +1,4 @@
-"""Limits on the connections of a function: their number, the size of a head, and how long a client may be silent.
+"""Limits on the connections of a server: their number, the size of a head, and how long a client may be silent.
 
 A connection is *silent* while its client owes the rest of a request: from its beginning, or from the end of a response,
 until the next request is complete. Where connections become too many, the one that is silent for the longest is closed.
@@ -46,21 +46,21 @@ class Connections(ServerState):
     def __init__(self, limit: int) -> None:
         super().__init__()
         self.limit = limit
-        self._silent: dict[FunctionProtocol, float] = {}  # and until when it may be; the longest silent first
+        self._silent: dict[LimitedProtocol, float] = {}  # and until when it may be; the longest silent first
         self._closed: Counter[str] = Counter()
 
-    def open(self, new: "FunctionProtocol", now_s: float) -> bool:
+    def open(self, new: "LimitedProtocol", now_s: float) -> bool:
         """Add a connection; False if there are too many, and none is silent."""
-        is_admitted = len(self.connections) <= self.limit or self._close_oldest_silent()
+        is_admitted = len(self.connections) <= self.limit or self.close_oldest_silent()
         self._silent[new] = now_s + HEAD_S
         self.count(refused=not is_admitted)
         return is_admitted
 
-    def listen(self, to: "FunctionProtocol", now_s: float) -> None:
+    def listen(self, to: "LimitedProtocol", now_s: float) -> None:
         """Its response is complete: the next request may come."""
         self._silent[to] = now_s + KEEP_ALIVE_S
 
-    def hear(self, of: "FunctionProtocol") -> None:
+    def hear(self, of: "LimitedProtocol") -> None:
         """Its request is complete, or the connection has ended."""
         self._silent.pop(of, None)
 
@@ -81,21 +81,28 @@ class Connections(ServerState):
             write("connections.closed", **self._closed, open=len(self.connections), limit=self.limit)
             self._closed.clear()
 
-    def _close_oldest_silent(self) -> bool:
+    def close_oldest_silent(self) -> bool:
+        """Make room; False: none is silent."""
         oldest = next(iter(self._silent), None)
         if oldest is not None:
             self.count(evicted=True)
             self._abort(oldest)
         return oldest is not None
 
-    def _abort(self, silent: "FunctionProtocol") -> None:
+    def _abort(self, silent: "LimitedProtocol") -> None:
         del self._silent[silent]
         self.connections.discard(silent)
         silent.transport.abort()
 
 
-class FunctionProtocol(HttpToolsProtocol):
-    """One connection, within the limits. Its refusals are JSON, like all of Postroom's."""
+class LimitedProtocol(HttpToolsProtocol):
+    """One connection, within the limits. Its refusals are JSON, like all of Postroom's.
+
+    Attributes:
+        request_bytes: what may follow a head.
+    """
+
+    request_bytes = REQUEST_BYTES
 
     def __init__(
         self,
@@ -137,7 +144,7 @@ class FunctionProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._has_too_many_headers:
             raise ValueError("too many headers")  # the parser stops, and uvicorn calls send_400_response
-        self._is_head, self._room = False, REQUEST_BYTES
+        self._is_head, self._room = False, self.request_bytes
         super().on_headers_complete()
         if self._is_stopping:
             self.cycle.keep_alive = False
