@@ -1,5 +1,7 @@
-# Each target sets up what it needs, given Python 3.11 or newer.
-BIN := .venv/bin
+# Each target sets up what it needs, given Python 3.11 or newer. `make PYTHON=python3.14 VENV=out/venv test` names another
+# Python and another folder for its libraries.
+export VENV := .venv
+BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # The tests of a file share what they start, so a file stays in one process; the long files come first (tests/conftest.py).
 # A third of their time is waiting, so three processes fill two cores.
@@ -9,12 +11,12 @@ OUT ?= out/message_volume
 STATE ?= .emulator
 MART ?= out/mart
 REPORT ?= out/report.html
-AGENTS ?= .venv/agents
-CLIENTS ?= .venv/clients
+AGENTS ?= $(VENV)/agents
+CLIENTS ?= $(VENV)/clients
 # The tests start hundreds of processes: without compiled files each of them would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test check long crash agents clients browser bench analyse report format clean
+.PHONY: help run test everyday check long crash agents clients browser bench analyse report format clean
 
 help:  ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -23,7 +25,10 @@ run:  ## start everything on this machine, to chat with it
 	@infra/setup.sh run
 	@$(BIN)/emulator run
 
-test: check  ## run all checks and the everyday tests
+test: check everyday  ## run all checks and the everyday tests
+
+everyday:  ## run the everyday tests alone
+	@infra/setup.sh dev
 	$(PYTEST) -q $(SIDE_BY_SIDE) -m "not long and not crash and not agents and not clients and not browser"
 
 check:  ## check style, types and import rules
@@ -77,4 +82,4 @@ format:  ## format the code
 	$(BIN)/ruff format .
 
 clean:  ## remove what the targets made, but not the emulator's state
-	rm -rf .venv out build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) out build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

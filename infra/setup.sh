@@ -1,11 +1,12 @@
 #!/bin/sh
-# Prepares .venv; the machine needs nothing but Python 3.11 or newer.
+# Prepares .venv, or the folder that VENV names; the machine needs nothing but Python 3.11 or newer.
 #   infra/setup.sh run    for `make run`
 #   infra/setup.sh dev    also for the tests, the checks, Spark and the benchmarks
 #   infra/setup.sh browser    a browser for `make browser`
 #   infra/setup.sh jdbc       a jar for `make bench` to compare with
 set -eu
 cd "$(dirname "$0")/.."
+venv=${VENV:-.venv}
 
 say() { printf '%s\n' "$*" >&2; }
 fail() { say "setup: $*"; exit 1; }
@@ -58,13 +59,13 @@ check_java() {
 }
 
 make_venv() {
-    [ -x .venv/bin/python ] && return
+    [ -x "$venv/bin/python" ] && return
     python=$(find_python)
-    say "setup: making .venv with $python"
+    say "setup: making $venv with $python"
     # Debian's Python comes without ensurepip
     "$python" -c 'import ensurepip' 2>/dev/null || install_packages "Python's venv module" \
         "python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
-    "$python" -m venv .venv
+    "$python" -m venv "$venv"
 }
 
 progress() {  # what pip does now, from its log
@@ -77,7 +78,7 @@ progress() {  # what pip does now, from its log
 }
 
 run_pip() {  # pip's own words go to $log; every five seconds this says how far it is
-    .venv/bin/python -m pip install --disable-pip-version-check --no-input --progress-bar off "$@" >"$log" 2>&1 &
+    "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --progress-bar off "$@" >"$log" 2>&1 &
     pip=$!
     trap 'kill "$pip" 2>/dev/null; exit 130' INT TERM  # a background process does not get Ctrl-C
     seconds=0
@@ -93,15 +94,15 @@ run_pip() {  # pip's own words go to $log; every five seconds this says how far 
 compile_packages() {  # pip would do this on one core; the tests of libraries are left out, because nothing imports them
     say "setup: compiling the packages"
     # A library may have a file for another Python; it stays as it is, as with pip.
-    .venv/bin/python -m compileall -qq -j 0 -x '/tests/' .venv/lib >>"$log" 2>&1 || true
+    "$venv/bin/python" -m compileall -qq -j 0 -x '/tests/' "$venv/lib" >>"$log" 2>&1 || true
 }
 
 install() {  # $1: extras
-    stamp=.venv/.ready-$mode
-    log=.venv/setup.log
+    stamp=$venv/.ready-$mode
+    log=$venv/setup.log
     [ -e "$stamp" ] && [ "$stamp" -nt pyproject.toml ] && [ "$stamp" -nt constraints.txt ] && return
     install_leash
-    say "setup: installing Postroom and its libraries into .venv (once; a minute or two)"
+    say "setup: installing Postroom and its libraries into $venv (once; a minute or two)"
     if ! run_pip --no-compile -c constraints.txt -e ".[$1]"; then
         grep -i '^ *error' "$log" | tail -n 5 >&2
         fail "the installation failed; all of pip's words are in $log. Mend the cause, and run the same command again"
@@ -131,7 +132,7 @@ check_jdbc() {  # the benchmarks run without it, and say so
 mode=${1:-run}
 make_venv
 case $mode in
-    run) [ -e .venv/.ready-dev ] || install emulator ;;
+    run) [ -e "$venv/.ready-dev" ] || install emulator ;;
     dev)
         install emulator,api,spark,dev,bench
         check_java

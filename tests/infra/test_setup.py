@@ -163,6 +163,16 @@ def test_nothing_names_one_version_of_java_that_some_systems_lack() -> None:
             assert "openjdk-" not in path.read_text(), path
 
 
+def test_the_libraries_go_where_venv_names_a_folder(machine: Machine) -> None:
+    machine.program("java", machine.java("21.0.5"))
+    (machine.project / ".venv").rename(machine.project / "other")
+    done = machine.setup(VENV="other")
+    assert done.returncode == 0, done.stderr
+    assert "libraries into other" in done.stderr
+    assert (machine.project / "other" / ".ready-dev").is_file()
+    assert not (machine.project / ".venv").exists()
+
+
 def test_the_benchmarks_take_a_jar_that_is_named(machine: Machine) -> None:
     machine.debian(machine.java("17"))
     done = machine.setup("jdbc", POSTROOM_BENCH_JDBC="/opt/sqlite-jdbc.jar")
