@@ -47,7 +47,7 @@ def siblings(graph: Graph, folder: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for module, imports in graph.items():
         if (own := child(module)) is not None:
-            found.setdefault(own, set()).update({*map(child, imports)} - {None, own})
+            found.setdefault(own, set()).update({name for name in map(child, imports) if name} - {own})
     return found
 
 

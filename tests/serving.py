@@ -4,7 +4,10 @@ import asyncio
 import contextlib
 import tempfile
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import httpx
 import pytest
@@ -14,9 +17,11 @@ from starlette.routing import Route
 from shared.channels import registry
 from shared.core.settings import Settings
 
+Serving = Callable[..., contextlib.AbstractAsyncContextManager[httpx.AsyncClient]]
+
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch, db, tmp_path):
+def environment(monkeypatch: pytest.MonkeyPatch, db: Path, tmp_path: Path) -> Iterator[Path]:
     """A database, channels with the keys of the recorded events, and no settings of this machine."""
     for name in Settings.model_fields:
         monkeypatch.delenv(f"POSTROOM_{name.upper()}", raising=False)
@@ -47,7 +52,7 @@ RECORDED_NS = 1_795_168_800 * 10**9  # 2026-11-20T10:00:00Z, minutes after the r
 
 
 @pytest.fixture
-def day_of_the_events(monkeypatch):
+def day_of_the_events(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wall clock begins on the day of the recorded events: three days later they would be too old to be taken."""
     wall_ns = time.time_ns
     ahead_ns = wall_ns() - RECORDED_NS
@@ -55,7 +60,7 @@ def day_of_the_events(monkeypatch):
     monkeypatch.setattr(time, "time", lambda: (wall_ns() - ahead_ns) / 10**9)
 
 
-def app_of(module):
+def app_of(module: ModuleType) -> Starlette:
     """The function's handler behind every path, as the framework serves it."""
     handler = getattr(module, module.__name__.rpartition(".")[2])
     methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
@@ -63,7 +68,7 @@ def app_of(module):
 
 
 @contextlib.asynccontextmanager
-async def _serving(module, host="127.0.0.1:3777"):
+async def _serving(module: ModuleType, host: str = "127.0.0.1:3777") -> AsyncIterator[httpx.AsyncClient]:
     app = app_of(module)
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     async with module.lifespan(app), httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as client:
@@ -71,16 +76,16 @@ async def _serving(module, host="127.0.0.1:3777"):
 
 
 @pytest.fixture
-def serving():
+def serving() -> Serving:
     """A function with its lifespan, and a client for it."""
     return _serving
 
 
 @pytest.fixture
-def until():
+def until() -> Callable[..., Awaitable[Any]]:
     """Waits until another task or thread has done something."""
 
-    async def wait(condition, limit_s=60.0):
+    async def wait(condition: Callable[[], Any], limit_s: float = 60.0) -> Any:
         async with asyncio.timeout(limit_s):
             while not (found := condition()):  # noqa: ASYNC110 - no event announces a change of rows
                 await asyncio.sleep(0.002)

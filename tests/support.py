@@ -122,8 +122,8 @@ def answer(
 def row(conn: apsw.Connection, table: str, id_: int | None = None) -> dict[str, Any]:
     """One row by its id, or the newest."""
     cursor = conn.execute(f"SELECT * FROM {table} WHERE id = ifnull(?, (SELECT max(id) FROM {table}))", (id_,))
-    values = cursor.fetchone()
     names = [column[0] for column in cursor.get_description()]
+    (values,) = cursor.fetchall()
     cursor.close()
     return dict(zip(names, values, strict=True))
 

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import apsw
 
-def commits(conn):
+
+def commits(conn: apsw.Connection) -> int:
     """The number of transactions in the write-ahead log. https://sqlite.org/fileformat2.html#the_write_ahead_log"""
     log = Path(f"{conn.filename}-wal").read_bytes()
     page = int.from_bytes(log[8:12])

@@ -282,6 +282,7 @@ class Post:
         self._add(
             "litestream",
             [sys.executable, "-m", "infra.replicate"],
+            (),
             POSTROOM_REPLICA_URL=self.replica_url,
             POSTROOM_LITESTREAM_SOCKET=str(self.litestream_socket),
             **AWS,
@@ -308,7 +309,7 @@ class Post:
 
     def stop(self, *names: str, how: int = signal.SIGTERM) -> dict[str, int]:
         """End these, or all in the reverse order of their start; the exit codes."""
-        chosen = [self.children[name] for name in names or reversed(self.children)]
+        chosen = [self.children[name] for name in names or reversed(list(self.children))]
         for child in chosen:
             if child._process is not None:
                 child._stopping.set()

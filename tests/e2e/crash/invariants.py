@@ -56,7 +56,7 @@ def check_replica(post: Post, folder: Path, timeout_s: float = 60.0) -> None:
     until("the replica to have everything", lambda: _is_synced(post), timeout_s)
     copy = folder / "restored.db"
     copy.unlink(missing_ok=True)
-    argv = [sys.executable, "-m", "infra.restore", "--output", copy]
+    argv = [sys.executable, "-m", "infra.restore", "--output", str(copy)]
     environment = {"PATH": os.environ["PATH"], **AWS, "POSTROOM_REPLICA_URL": post.replica_url}
     done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr.decode() + done.stdout.decode()

@@ -128,7 +128,8 @@ class Tab:
 
     async def send(self, method: str, **params: Any) -> dict[str, Any]:
         self._last += 1
-        answer = self._waiting[self._last] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[self._last] = answer
         body = {"id": self._last, "method": method, "params": params}
         await self._socket.send_json({**body, "sessionId": self._session} if self._session else body)
         return await answer

@@ -4,7 +4,7 @@ import struct
 import zlib
 
 
-def png(width=4, height=3):
+def png(width: int = 4, height: int = 3) -> bytes:
     """A PNG of this size; its one chunk of data is empty, which nobody looks at."""
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     chunks = b"".join(
