@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from shared.db.engine import schema
+
 ROOT = Path(__file__).parents[1]
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs/promises.md").read_text())
 
@@ -60,6 +62,11 @@ PAGES = [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md", ROOT / "CONTRIB
 def test_links_between_pages_lead_somewhere(page):
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)[^)]*\)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_readme_shows_the_newest_schema():
+    """`python -m tests.readme` writes the block, or change the number; tests/test_readme.py compares all of it."""
+    assert f"WAL, schema {max(schema.migrations())}," in (ROOT / "README.md").read_text()
 
 
 # The rooms of a conversation that decide to drop an event, and the calls, functions and variables that hold a reason.
