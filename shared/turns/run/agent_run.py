@@ -199,7 +199,7 @@ async def _run(
                 turn = await inbox.with_files(reader, claim, turn, fetch)
                 if session.continued_by not in (None, agent.provider) and turn.continuation is not None:
                     log.warning("session.of_another_provider", agent=agent.id, session=session.session_id)
-                    turn = lost_session.fresh(turn, facts.earlier(), facts.story)
+                    turn = lost_session.begin_afresh(turn, facts.earlier(), facts.story)
                     facts.story.provider_before = session.continued_by
                 return await _listen(turn, agent, claim, save, doors, facts, on_said)
         except TimeoutError:

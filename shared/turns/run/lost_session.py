@@ -60,12 +60,12 @@ async def run(
             return
     said_before = earlier()
     story.begun_anew, story.is_memory_lost = True, bool(said_before)
-    async with contextlib.aclosing(provider.run(fresh(turn, said_before, story))) as provider_events:
+    async with contextlib.aclosing(provider.run(begin_afresh(turn, said_before, story))) as provider_events:
         async for event in provider_events:
             yield event
 
 
-def fresh(turn: Turn, earlier: list[EarlierMessage], story: SessionStory) -> Turn:
+def begin_afresh(turn: Turn, earlier: list[EarlierMessage], story: SessionStory) -> Turn:
     """The same turn in a session without a past, whose prompt has what was said before."""
     story.told += [each.text for each in earlier if each.sender is not None]
     return replace(
