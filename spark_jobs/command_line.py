@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 
 from shared.core.errors import ConfigInvalid, InUse, PostroomError
 from shared.core.time import clock
-from spark_jobs.replicas import Pin, PositionMissing, ReplicaMissing, ReplicaUnreachable, pinned
+from spark_jobs.replicas import Pin, PositionMissing, ReplicaMissing, ReplicaUnreachable, restore_pinned
 from spark_jobs.seconds import as_fields, counted_job
 from spark_jobs.session import SMALL_BYTES, session
 
@@ -68,7 +68,7 @@ def position_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def position_of(options: argparse.Namespace) -> dict[str, str | None]:
-    """The arguments of :func:`position_arguments` as :func:`spark_jobs.replicas.pinned` takes them."""
+    """The arguments of :func:`position_arguments` as :func:`spark_jobs.replicas.restore_pinned` takes them."""
     return {name: getattr(options, name) for name in ("txid", "timestamp", "epoch", "cache_dir")}
 
 
@@ -96,7 +96,7 @@ def run_job(
     def do() -> str:
         with locked_folder(out):
             check(out)
-        pin, path = pinned(options.replica, **position_of(options))
+        pin, path = restore_pinned(options.replica, **position_of(options))
         is_small = path.stat().st_size <= SMALL_BYTES
         return run(session(job, makes_archive=True, is_small=is_small), pin)
 

@@ -108,7 +108,7 @@ def open_replica(
     if isinstance(replica, Pin):
         pin, path = replica, replicas.ensure_local(replica, cache_dir)
     else:
-        pin, path = replicas.pinned(replica, txid=txid, timestamp=timestamp, epoch=epoch, cache_dir=cache_dir)
+        pin, path = replicas.restore_pinned(replica, txid=txid, timestamp=timestamp, epoch=epoch, cache_dir=cache_dir)
     _tell(pin)
     register(spark)
     return Replica(spark, pin, path, None if cache_dir is None else str(Path(cache_dir).expanduser().absolute()))
@@ -229,7 +229,7 @@ class LitestreamSource(DataSource):
             replicas.check_url(url)
             pin = Pin.at(url, position)
         else:
-            pin, _ = replicas.pinned(
+            pin, _ = replicas.restore_pinned(
                 url,
                 txid=self.options.get("txid"),
                 timestamp=self.options.get("timestamp"),

@@ -60,7 +60,7 @@ async def relay(planned: RelayPlan) -> None:
     """
     async with aiohttp.ClientSession() as http:
         client = GatewayClient(http, planned.options, StateFile(planned.state))
-        outbox = Outbox(http, planned.target, planned.secret, done=client.stored)
+        outbox = Outbox(http, planned.target, planned.secret, done=client.note_stored)
         posting = asyncio.create_task(outbox.run())
         try:
             await client.run(outbox)

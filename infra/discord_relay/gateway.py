@@ -92,7 +92,7 @@ class GatewayClient:
         self._is_acked = True
         self.outbox: Outbox | None = None
 
-    def stored(self, frame: RelayedFrame) -> None:
+    def note_stored(self, frame: RelayedFrame) -> None:
         """``ingest`` has this frame and all before it. The first of a session is saved at once: a kill may come."""
         if frame.session_id != self._state.session_id:
             return

@@ -160,7 +160,7 @@ class DeadWriter:
             checked_s = time.monotonic()
             if problem is not None:
                 return self._damaged(source, problem, restored_s - begun_s)
-            return self._compared(there, source, position, restored_s - begun_s, checked_s - restored_s, checked_s)
+            return self._compare(there, source, position, restored_s - begun_s, checked_s - restored_s, checked_s)
         finally:
             there.close()
 
@@ -168,7 +168,7 @@ class DeadWriter:
         """Stop looking at the file."""
         self._conn.close()
 
-    def _compared(
+    def _compare(
         self, there: apsw.Connection, source: str, position: str, restore_s: float, check_s: float, begun_s: float
     ) -> DrillResult:
         here = self._conn

@@ -197,11 +197,11 @@ def _listen(options: argparse.Namespace) -> socket.socket:
         return sock
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     if options.standby:
-        return _bound(family, (options.host, options.port))
+        return _bind(family, (options.host, options.port))
     return socket.create_server((options.host, options.port), family=family, backlog=2048)
 
 
-def _bound(family: int, address: tuple[str, int]) -> socket.socket:
+def _bind(family: int, address: tuple[str, int]) -> socket.socket:
     """A socket with the address, which refuses connections until the server listens on it."""
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:

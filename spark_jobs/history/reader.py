@@ -85,14 +85,14 @@ class ChangesReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         if not self.table.has_ranges:
             return [RowRange()]
-        found = bounds(self._restored(self.old), self._restored(self.new), self.table)
+        found = bounds(self._restore(self.old), self._restore(self.new), self.table)
         return [RowRange(0, -1)] if found is None else row_ranges(*found, self.requested)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         low, high = partition.value
         span = None if low is None else (low, high)
-        old, new = self._restored(self.old), self._restored(self.new)
+        old, new = self._restore(self.old), self._restore(self.new)
         return read_changes(old, new, self.table, self.columns, self.new, span)
 
-    def _restored(self, pin: Pin) -> Path:
+    def _restore(self, pin: Pin) -> Path:
         return replicas.ensure_local(pin, self.cache_dir)

@@ -69,7 +69,7 @@ class Span:
 
         Raises:
             ReplicaInvalid: they are in the wrong order, or the same.
-            as :func:`spark_jobs.replicas.pinned`.
+            as :func:`spark_jobs.replicas.restore_pinned`.
         """
         if end is not None and begin.strip() == end.strip():
             raise ReplicaInvalid(
@@ -120,4 +120,6 @@ def _pinned(url: str, text: str | None, epoch: str | None, cache_dir: str | None
         pin = Pin.at(url, text)
         return pin, replicas.ensure_local(pin, cache_dir)
     asked = AskedPosition.parse(text, epoch)
-    return replicas.pinned(url, txid=asked.txid, timestamp=asked.timestamp, epoch=asked.epoch, cache_dir=cache_dir)
+    return replicas.restore_pinned(
+        url, txid=asked.txid, timestamp=asked.timestamp, epoch=asked.epoch, cache_dir=cache_dir
+    )

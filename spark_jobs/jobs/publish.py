@@ -13,7 +13,7 @@ from spark_jobs.mart.places import opened
 from spark_jobs.mart.privacy import chosen
 from spark_jobs.mart.publish import publish
 from spark_jobs.mart.source import PinnedTables
-from spark_jobs.replicas import pinned
+from spark_jobs.replicas import restore_pinned
 
 JOB = "publish"
 
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             veil = chosen(
                 before.privacy if before else None, without_text=options.without_text, hash_people=options.hash_people
             )
-            pin, path = pinned(options.replica, **position_of(options))
+            pin, path = restore_pinned(options.replica, **position_of(options))
             source = PinnedTables(pin, path, options.cache_dir)
             manifest = publish(place, source, before, veil, now_ms=clock.now_ms())
         return _said(manifest, before)

@@ -17,7 +17,7 @@ from shared.db.replica.positions import (
     resolve,
     shown,
 )
-from spark_jobs.replicas.cache import default_cache, drop_idle, ensure_local, pinned
+from spark_jobs.replicas.cache import default_cache, drop_idle, ensure_local, restore_pinned
 
 __all__ = [
     "Pin",
@@ -31,7 +31,7 @@ __all__ = [
     "drop_idle",
     "ensure_local",
     "every_position",
-    "pinned",
     "resolve",
+    "restore_pinned",
     "shown",
 ]

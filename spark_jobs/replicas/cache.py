@@ -72,7 +72,7 @@ def drop_idle(pin: Pin, cache_dir: str | Path | None = None, *, idle_seconds: fl
     return is_idle
 
 
-def pinned(
+def restore_pinned(
     url: str,
     *,
     txid: str | None = None,

@@ -30,7 +30,7 @@ class Copy:
     @classmethod
     def newest(cls, url: str, cache_dir: str | None, epoch: str | None = None) -> Self:
         """The newest position of the replica, or of one of its epochs."""
-        return cls.of(*replicas.pinned(url, epoch=epoch, cache_dir=cache_dir))
+        return cls.of(*replicas.restore_pinned(url, epoch=epoch, cache_dir=cache_dir))
 
     @classmethod
     def at(cls, url: str, position: str, cache_dir: str | None) -> Self | None:

@@ -306,7 +306,7 @@ def test_a_replica_of_an_earlier_schema_is_read_as_it_was(new_primary, tmp_path,
     primary = new_primary(tmp_path / "old.db", f"file://{tmp_path}/replica", migrations)
     primary.execute("INSERT INTO events (type, agent, created_at) VALUES (?, ?, ?)", [("grüße", None, NOON)])
     primary.replicate()
-    pin, path = replicas.pinned(primary.url, cache_dir=tmp_path / "cache")
+    pin, path = replicas.restore_pinned(primary.url, cache_dir=tmp_path / "cache")
     for name in tables_of(primary):
         described = describe(path, name)
         reader = LitestreamReader(pin, described, StructType(list(described.fields)), str(tmp_path / "cache"))

@@ -158,7 +158,7 @@ def test_what_is_read_while_the_functions_write_is_one_state_and_stays(system, t
     try:
         seen = []
         for _ in range(3):
-            pin, path = replicas.pinned(url, cache_dir=tmp_path / "cache")
+            pin, path = replicas.restore_pinned(url, cache_dir=tmp_path / "cache")
             found = read_all(pin, path, tmp_path / "cache")
             assert found == stored_in(path)
             conn = open_connection(path, readonly=True)
@@ -180,7 +180,7 @@ def test_what_is_read_while_the_functions_write_is_one_state_and_stays(system, t
 
 
 def test_every_table_and_column_is_that_of_the_file_at_the_same_position(ended, url, tmp_path):
-    pin, path = replicas.pinned(url, cache_dir=tmp_path / "cache")
+    pin, path = replicas.restore_pinned(url, cache_dir=tmp_path / "cache")
 
     found, stored = read_all(pin, path, tmp_path / "cache"), stored_in(ended.database)
 
@@ -217,10 +217,10 @@ def test_a_damaged_or_half_written_file_is_told_and_older_positions_are_read(end
     change(url, how)
 
     with pytest.raises(replicas.RestoreFailed, match="read another position with txid or timestamp"):
-        replicas.pinned(url, cache_dir=tmp_path / "cache")
+        replicas.restore_pinned(url, cache_dir=tmp_path / "cache")
 
     older = f"{int(before.txid, 16) - 1:016x}"
-    pin, path = replicas.pinned(url, txid=older, cache_dir=tmp_path / "cache")
+    pin, path = replicas.restore_pinned(url, txid=older, cache_dir=tmp_path / "cache")
     found = read_all(pin, path, tmp_path / "cache")
     columns, events = found["events"]
     kept = {row[columns.index("id")] for row in events}
@@ -236,7 +236,7 @@ def test_a_prefix_that_has_no_full_copy_yet_is_not_read(ended, url, tmp_path):
     new = ReplicaPrefix(ids.new("epoch"), record.current.epoch, record.owner, record.renewed_at)
     store.put(lease_record.NAME, record.with_new_prefix(new, keeping=record.current).dump(), replacing=found.tag)
 
-    pin, path = replicas.pinned(url, cache_dir=tmp_path / "cache")
+    pin, path = replicas.restore_pinned(url, cache_dir=tmp_path / "cache")
 
     assert pin.txid == before.txid
     assert read_all(pin, path, tmp_path / "cache") == stored_in(ended.database)

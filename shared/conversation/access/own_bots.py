@@ -65,7 +65,7 @@ def record(conn: apsw.Connection, manager: str, owner_id: str, bot_id: str, user
     return name is not None
 
 
-def ready(conn: apsw.Connection, account: Account, *, username: str | None, now_ms: int) -> None:
+def activate(conn: apsw.Connection, account: Account, *, username: str | None, now_ms: int) -> None:
     """The bot is set up: its agent answers its owner there, and the owner is told where. Nothing is done twice."""
     if not accounts.activate(conn, account.name, username=username, now_ms=now_ms) or account.status == "active":
         return
@@ -79,7 +79,7 @@ def ready(conn: apsw.Connection, account: Account, *, username: str | None, now_
         notices.write(conn, told, f"Your bot is ready. Open {address} and press Start.", now_ms=now_ms)
 
 
-def failed(conn: apsw.Connection, account: Account, reason: str, *, now_ms: int) -> None:
+def postpone(conn: apsw.Connection, account: Account, reason: str, *, now_ms: int) -> None:
     """The bot could not be set up: try again, after pauses that grow to an hour."""
     wait_ms = min(_LATEST_MS, _FIRST_MS * 2 ** min(account.attempts, 20))
     accounts.postpone(conn, account.name, reason, retry_at=now_ms + wait_ms)

@@ -103,9 +103,9 @@ class PlatformQuestions:
             reason = f"the set-up failed ({type(error).__name__}); the log of deliver says where"
         else:
             log.info("deliver.account_ready", channel=account.name)
-            return partial(own_bots.ready, account=account, username=username, now_ms=now_ms)
+            return partial(own_bots.activate, account=account, username=username, now_ms=now_ms)
         log.warning("deliver.account_not_ready", channel=account.name, reason=reason)
-        return partial(own_bots.failed, account=account, reason=reason, now_ms=now_ms)
+        return partial(own_bots.postpone, account=account, reason=reason, now_ms=now_ms)
 
     async def _check(self, channel: Channel, pause: ChannelPause) -> None:
         """Ask the platform about the token, and let the channel send again where it is accepted."""

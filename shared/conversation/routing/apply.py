@@ -164,7 +164,7 @@ class _Application:
         if taken.allowed:
             self.apply(effect.then)
 
-    def isolated(self, effect: Isolated) -> None:
+    def isolate(self, effect: Isolated) -> None:
         try:
             with savepoint(self.conn):
                 self.apply((effect.effect,))
@@ -318,7 +318,7 @@ _APPLY: Mapping[type[Effect], Callable[[_Application, Any], None]] = {
     Drop: _Application.drop,
     HoldForChat: _Application.hold_for_chat,
     HoldForSender: _Application.hold_for_sender,
-    Isolated: _Application.isolated,
+    Isolated: _Application.isolate,
     Once: _Application.once,
     RememberDirectChat: _Application.remember_direct_chat,
     RenameChat: _Application.rename_chat,

@@ -41,9 +41,9 @@ class Service(FunctionService):
     def begin(self) -> None:
         """Listen for kicks."""
         self._listener = Listener(self.settings.sockets, "api")
-        asyncio.get_running_loop().add_reader(self._listener.fileno(), self._kicked)
+        asyncio.get_running_loop().add_reader(self._listener.fileno(), self._on_kick)
 
-    def _kicked(self) -> None:
+    def _on_kick(self) -> None:
         if self._listener is not None:
             self._listener.drain()
         self.announce()

@@ -74,7 +74,7 @@ def restore(scale: Scale) -> Iterator[Line]:
     def ours() -> float:
         shutil.rmtree(folder / "cache", ignore_errors=True)
         start = time.perf_counter()
-        replicas.pinned(past.url, txid=past.today.txid, cache_dir=folder / "cache")
+        replicas.restore_pinned(past.url, txid=past.today.txid, cache_dir=folder / "cache")
         return time.perf_counter() - start
 
     def alone() -> float:

@@ -147,7 +147,9 @@ class RelayWorld:
         """A relay process; the block's end is its stop."""
         options = RelayOptions(f"{self.address}/api/v10", "the.token", APP)
         client = GatewayClient(self.http, options, StateFile(self.state), sleep=self.sleep)
-        outbox = Outbox(self.http, f"{self.address}/ingest", SECRET, done=client.stored, most=most, sleep=self.sleep)
+        outbox = Outbox(
+            self.http, f"{self.address}/ingest", SECRET, done=client.note_stored, most=most, sleep=self.sleep
+        )
         tasks = [asyncio.create_task(outbox.run()), asyncio.create_task(client.run(outbox))]
         try:
             yield tasks[1]

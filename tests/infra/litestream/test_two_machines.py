@@ -114,7 +114,7 @@ def clone_disk(folder: Path, clone: Path) -> None:
 
 def marks(url: str, store: ObjectStore, cache: Path) -> tuple[str, int]:
     """The epoch and the newest event, as a reader finds them."""
-    pin, path = replicas.pinned(url, cache_dir=cache)
+    pin, path = replicas.restore_pinned(url, cache_dir=cache)
     there = lease_record.read(store)
     assert there is not None
     return pin.epoch, facts_of_copy(path)

@@ -35,7 +35,7 @@ def tables(primary, cache):
 
     def tables():
         primary.replicate()
-        return CountedTables(*replicas.pinned(primary.url, cache_dir=cache), str(cache))
+        return CountedTables(*replicas.restore_pinned(primary.url, cache_dir=cache), str(cache))
 
     return tables
 
@@ -59,7 +59,7 @@ def test_a_gap_of_any_width_costs_no_range(primary, cache):
     insert = "INSERT INTO chat_messages (id, team_id, from_agent, message, created_at) VALUES (?, 't', 'a', '', 1)"
     primary.execute(insert, [(each,) for each in ids])
     primary.replicate()
-    pin, path = replicas.pinned(primary.url, cache_dir=cache)
+    pin, path = replicas.restore_pinned(primary.url, cache_dir=cache)
     reader = LitestreamReader(pin, describe(path, "chat_messages"), StructType(), str(cache))
     found = [(each.low, each.high) for each in islice(ranges_of(reader, 6), 9)]
     assert found == [(-(2**62), -(2**62) + 5), (-1, 4), (5, 10), (2**63 - 1, 2**63 - 1)]
@@ -82,7 +82,7 @@ def test_rows_that_another_column_chooses_are_not_held_all_at_once(primary, cach
     insert = "INSERT INTO chat_messages (team_id, from_agent, message, created_at) VALUES ('t', 'a', '', ?)"
     primary.execute(insert, [(NOON,)] * (3 * BATCH_ROWS))
     primary.replicate()
-    pin, path = replicas.pinned(primary.url, cache_dir=cache)
+    pin, path = replicas.restore_pinned(primary.url, cache_dir=cache)
     table = describe(path, "chat_messages")
     reader = CountedReader(pin, table, StructType(table.fields[:1]), str(cache))
     reader.conditions = [later_than("created_at", NOON - 1)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from shared.db.replica import object_store
+from shared.db.replica import object_store, s3_store
 from shared.db.replica.litestream_program import LitestreamMissing, program
 from shared.db.replica.positions import litestream
 from spark_jobs import replicas
@@ -61,14 +61,14 @@ def anywhere(request, make_primary, tmp_path):
 def test_a_pin_stays_while_the_writer_goes_on(anywhere, cache):
     anywhere.receive(3)
     anywhere.replicate()
-    pin, path = replicas.pinned(anywhere.url, cache_dir=cache)
+    pin, path = replicas.restore_pinned(anywhere.url, cache_dir=cache)
     anywhere.receive(2)
     anywhere.replicate()
 
     assert count(replicas.ensure_local(pin, cache)) == 3
     path.unlink()
     assert count(replicas.ensure_local(pin, cache)) == 3, "restored again, it is the same position"
-    later, path = replicas.pinned(anywhere.url, cache_dir=cache)
+    later, path = replicas.restore_pinned(anywhere.url, cache_dir=cache)
     assert later.txid > pin.txid
     assert count(path) == 5
     assert replicas.resolve(anywhere.url, txid=pin.txid.lstrip("0").upper()) == pin
@@ -94,10 +94,12 @@ def test_a_timestamp_means_the_last_position_before_it(primary, tmp_path, cache)
         primary.replicate()
     date_files(tmp_path / "replica", 1_735_689_600, 1_735_689_610, 1_735_689_620)  # 2025-01-01, ten seconds apart
 
-    between, path = replicas.pinned(primary.url, timestamp="2025-01-01T01:00:15+01:00", cache_dir=cache)
+    between, path = replicas.restore_pinned(primary.url, timestamp="2025-01-01T01:00:15+01:00", cache_dir=cache)
     assert count(path) == 2
     assert between.timestamp == "2025-01-01T00:00:10Z"
-    assert count(replicas.pinned(primary.url, timestamp="2025-01-02", cache_dir=cache)[1]) == 3, "later: the latest"
+    assert count(replicas.restore_pinned(primary.url, timestamp="2025-01-02", cache_dir=cache)[1]) == 3, (
+        "later: the latest"
+    )
     future = (
         "2999-01-01T00:00:00.000Z is in the future: the newest position of the replica is from 2025-01-01T00:00:20Z"
     )
@@ -123,7 +125,7 @@ def test_an_instant_within_the_second_of_the_last_commit_is_before_that_commit(m
         last = datetime.now(UTC)
     newest = replicas.resolve(primary.url)
 
-    asked, path = replicas.pinned(primary.url, timestamp=before, cache_dir=cache)
+    asked, path = replicas.restore_pinned(primary.url, timestamp=before, cache_dir=cache)
 
     assert int(asked.txid, 16) == int(newest.txid, 16) - 1
     assert count(path) == count(replicas.ensure_local(newest, cache)) - 1
@@ -150,7 +152,7 @@ def test_a_replica_that_was_wiped_and_begun_again_is_not_taken_for_the_old_one(m
         primary.receive(messages)
         primary.replicate()
         date_files(tmp_path / "replica", 1_735_689_600 + messages)
-        pin, path = replicas.pinned(primary.url, cache_dir=cache)
+        pin, path = replicas.restore_pinned(primary.url, cache_dir=cache)
         assert pin.txid == "0000000000000001"
         assert count(path) == messages
 
@@ -158,7 +160,7 @@ def test_a_replica_that_was_wiped_and_begun_again_is_not_taken_for_the_old_one(m
 def test_the_second_reader_restores_nothing(primary, tmp_path, cache):
     primary.receive(1)
     primary.replicate()
-    pin, path = replicas.pinned(primary.url, cache_dir=cache)
+    pin, path = replicas.restore_pinned(primary.url, cache_dir=cache)
     inode = path.stat().st_ino
     (tmp_path / "replica").rename(tmp_path / "away")
 
@@ -189,7 +191,7 @@ def test_cached_copies_are_private(primary, cache):
     primary.replicate()
     old = os.umask(0o022)
     try:
-        _, path = replicas.pinned(primary.url, cache_dir=cache)
+        _, path = replicas.restore_pinned(primary.url, cache_dir=cache)
     finally:
         os.umask(old)
     assert cache.stat().st_mode & 0o777 == 0o700
@@ -201,7 +203,7 @@ def test_a_cache_that_others_can_read_is_refused(primary, cache):
     cache.mkdir(mode=0o755)
     cache.chmod(0o755)
     with pytest.raises(replicas.ReplicaInvalid, match="chmod 700"):
-        replicas.pinned(primary.url, cache_dir=cache)
+        replicas.restore_pinned(primary.url, cache_dir=cache)
 
 
 def test_the_least_recently_used_copy_goes_first(primary, cache):
@@ -282,7 +284,7 @@ def test_an_epoch_keeps_a_read_in_its_own_history(primary, cache):
     primary.receive(1)
     primary.replicate()
 
-    old, path = replicas.pinned(primary.url, epoch="epoch_one", cache_dir=cache)
+    old, path = replicas.restore_pinned(primary.url, epoch="epoch_one", cache_dir=cache)
     assert (old.epoch, count(path)) == ("first", 1)
     assert replicas.resolve(primary.url, epoch="first") == old
     assert replicas.resolve(primary.url, epoch="first", txid=old.txid) == old
@@ -323,7 +325,7 @@ def test_a_copy_that_fails_the_quick_check_is_never_used(primary, cache):
     primary.replicate()
     said = r"failed SQLite's quick check \(.+\): read another position with txid or timestamp"
     with pytest.raises(replicas.RestoreFailed, match=said):
-        replicas.pinned(primary.url, cache_dir=cache)
+        replicas.restore_pinned(primary.url, cache_dir=cache)
     assert not [path for path in cache.iterdir() if path.suffix]
 
 
@@ -343,8 +345,8 @@ def test_a_store_that_is_away_is_reported_soon(monkeypatch):
     with pytest.raises(replicas.ReplicaUnreachable, match=f"127.0.0.1:{port} does not answer"):
         replicas.resolve(f"s3://bucket/db?endpoint=http://127.0.0.1:{port}")
 
-    assert object_store.REQUEST_SECONDS <= 10
-    monkeypatch.setattr(object_store, "REQUEST_SECONDS", 0.2)
+    assert s3_store.REQUEST_SECONDS <= 10
+    monkeypatch.setattr(s3_store, "REQUEST_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with pytest.raises(replicas.ReplicaUnreachable, match="timed out"):
@@ -380,8 +382,8 @@ def test_a_newest_file_that_is_half_written_leaves_the_older_positions(primary, 
     newest = max(level.iterdir())
     newest.write_bytes(newest.read_bytes()[:200])
     with pytest.raises(replicas.RestoreFailed, match="read another position with txid or timestamp"):
-        replicas.pinned(primary.url, cache_dir=cache)
-    assert count(replicas.pinned(primary.url, txid=before.txid, cache_dir=cache)[1]) == 10
+        replicas.restore_pinned(primary.url, cache_dir=cache)
+    assert count(replicas.restore_pinned(primary.url, txid=before.txid, cache_dir=cache)[1]) == 10
 
 
 def test_a_file_that_is_being_written_is_not_read(primary, tmp_path, cache):
@@ -389,7 +391,7 @@ def test_a_file_that_is_being_written_is_not_read(primary, tmp_path, cache):
     primary.replicate()
     level = tmp_path / "replica" / "ltx" / "0"
     (level / "0000000000000002-0000000000000002.ltx.tmp").write_bytes(b"LTX1")
-    pin, path = replicas.pinned(primary.url, cache_dir=cache)
+    pin, path = replicas.restore_pinned(primary.url, cache_dir=cache)
     assert (int(pin.txid, 16), count(path)) == (1, 10)
 
 
@@ -410,7 +412,7 @@ def test_a_replica_that_is_written_while_it_is_read_gives_whole_commits(primary,
                 for _ in range(20):
                     commit_a_pair(conn)
                 if (tmp_path / "replica" / "ltx").exists():
-                    seen.append(pairs(replicas.pinned(primary.url, cache_dir=cache)[1]))
+                    seen.append(pairs(replicas.restore_pinned(primary.url, cache_dir=cache)[1]))
             conn.close()
         finally:
             writer.terminate()

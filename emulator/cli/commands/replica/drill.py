@@ -124,7 +124,7 @@ def _with_a_kill(host: hosts.DrillHost, rate: int, folder: Path | None, *, quiet
         begun_s = time.monotonic()
         with Load(host.chat_url, rate) as load:
             load.wait()
-            kill_s, killed = _timed(host.kill)
+            kill_s, killed = _time(host.kill)
         say(f"killed {killed} in {kill_s:.2f} s")
         try:
             writer = DeadWriter(host.database)
@@ -135,7 +135,7 @@ def _with_a_kill(host: hosts.DrillHost, rate: int, folder: Path | None, *, quiet
             say(f"restored position {found.position or '(none)'} from the bucket alone in {found.restore_s:.2f} s")
         finally:
             say("bringing everything back …")
-            back_s, _ = _timed(host.revive)
+            back_s, _ = _time(host.revive)
         total_s = time.monotonic() - begun_s
         _record(host, found, total_s)
     return _describe_drill(found, {"kill": kill_s, "back": back_s, "total": total_s}, load.facts())
@@ -209,7 +209,7 @@ def _lost(found: "DrillResult") -> str:
     return f"{found.lost_rows} rows{since}{messages}"
 
 
-def _timed(work: Callable[[], str]) -> tuple[float, str]:
+def _time(work: Callable[[], str]) -> tuple[float, str]:
     begun_s = time.monotonic()
     told = work()
     return time.monotonic() - begun_s, told

@@ -64,11 +64,11 @@ def _vendors(package: Path) -> Iterator[Path]:
 
 def has_app_server(program: CodexProgram) -> bool:
     """Whether ``codex app-server`` starts: tried once for each file of this process, in a third of a second."""
-    return _tried(program.path, program.path.stat().st_mtime_ns)
+    return _try(program.path, program.path.stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=8)
-def _tried(path: Path, _: int) -> bool:
+def _try(path: Path, _: int) -> bool:
     with tempfile.TemporaryDirectory(prefix="postroom-codex-") as home:
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "CODEX_HOME": home}
         try:

@@ -38,7 +38,7 @@ def made(conn, owner_id=ANA, bot="777", now_ms=NOW + 1):
 def ready(conn, now_ms=NOW + 2):
     with transaction(conn):
         account = accounts.known(conn, "telegram.clerk")
-        own_bots.ready(conn, account, username="clerk_bot", now_ms=now_ms)
+        own_bots.activate(conn, account, username="clerk_bot", now_ms=now_ms)
 
 
 def test_an_owner_is_asked_with_a_button_that_makes_the_bot(conn, owner):
@@ -102,7 +102,7 @@ def test_a_set_up_that_failed_is_tried_again_after_growing_pauses(conn, owner):
     waits = []
     for _ in range(12):
         with transaction(conn):
-            own_bots.failed(conn, accounts.known(conn, "telegram.clerk"), "no", now_ms=NOW)
+            own_bots.postpone(conn, accounts.known(conn, "telegram.clerk"), "no", now_ms=NOW)
         waits.append(accounts.known(conn, "telegram.clerk").retry_at - NOW)
     assert waits[:3] == [5_000, 10_000, 20_000]
     assert waits[-1] == 3_600_000
