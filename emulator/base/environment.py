@@ -8,7 +8,8 @@ overrides an earlier one:
 2. the template's ``Metadata.Emulator.Environment``
 3. ``.env``
 4. ``.env.local``
-5. the variables of the shell in ``FROM_SHELL``, which choose how to run, and those of the model gateway
+5. the variables of the shell in ``FROM_SHELL``, which choose how to run, and those that the caller names: of the model
+   gateway
 6. the emulator's own variables, which keep a local run local
 """
 
@@ -86,23 +87,17 @@ def read_files(project: Path) -> list[EnvSetting]:
     return settings
 
 
-def _of_the_gateway() -> list[str]:
-    """The variables of the model gateway."""
-    from shared.turns.gateway.upstreams import GatewaySettings  # pydantic delays the supervisor's first processes
-
-    return [f"POSTROOM_{name.upper()}" for name in GatewaySettings.model_fields]
-
-
 def for_function(
     environ: Mapping[str, str],
     template: Mapping[str, str],
     emulator: Mapping[str, str],
     files: Iterable[EnvSetting],
     own: Mapping[str, str],
+    from_shell: Iterable[str] = FROM_SHELL,
 ) -> dict[str, str]:
     """The whole environment of one function, without the values of the template that point into a cloud."""
     declared = {name: value for name, value in template.items() if not _CLOUD.search(value)}
-    chosen = {name: environ[name] for name in (*FROM_SHELL, *_of_the_gateway()) if name in environ}
+    chosen = {name: environ[name] for name in from_shell if name in environ}
     return base(environ) | declared | dict(emulator) | _local(files) | chosen | dict(own)
 
 

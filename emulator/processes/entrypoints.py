@@ -47,14 +47,14 @@ def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -
 
 def _prepare(path: Path, timezone: str, agents_file: Path | None) -> dict[str, Any]:
     """Facts about the database: ``messages`` (a count), ``schema``, a sentence about the agents ``file``, whether it
-    ``differs``; and ``variables``, the names of all settings.
+    ``differs``; and ``variables``, the names of all settings, and those ``of_gateway``.
     """
     from infra.discord_relay import settings  # noqa: F401 - the relay's settings are known then
     from shared.channels import registry
     from shared.core.settings import known_variables
     from shared.db.engine import connection
     from shared.roster import new_database
-    from shared.turns.gateway import upstreams  # noqa: F401 - its settings model is known then
+    from shared.turns.gateway.upstreams import GatewaySettings
 
     is_new = not path.exists() or path.stat().st_size == 0
     schema = new_database.prepare_database(path, timezone=timezone, agents_file=agents_file)
@@ -64,7 +64,8 @@ def _prepare(path: Path, timezone: str, agents_file: Path | None) -> dict[str, A
         sentence, differs = _compare_file(conn, agents_file, is_new=is_new)
         registry.import_all()  # each adapter has settings of its own
         facts = {"messages": messages, "schema": schema, "file": sentence, "differs": differs}
-        return facts | {"variables": sorted(known_variables())}
+        of_gateway = [f"POSTROOM_{name.upper()}" for name in GatewaySettings.model_fields]
+        return facts | {"variables": sorted(known_variables()), "of_gateway": of_gateway}
     finally:
         conn.close()
 

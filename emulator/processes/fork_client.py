@@ -152,6 +152,7 @@ class ForkClient:
         self._process: asyncio.subprocess.Process | None = None
         self._first: _Stage | None = None
         self._second: _Stage | None = None
+        self._next: _Stage | None = None  # that was asked for
 
     @property
     def pid(self) -> int | None:
@@ -180,15 +181,27 @@ class ForkClient:
             raise NotReady("the fork server was not started")
         return await asyncio.shield(self._first.loaded)
 
-    async def renew(self) -> None:
-        """Load the code that functions share, as it is on disk now, for later forks. Earlier forks keep theirs."""
+    def begin_renewal(self) -> None:
+        """Ask for what :meth:`renew` waits for. The fork server begins when it has loaded the libraries."""
         if self._first is None:
             raise NotReady("the fork server was not started")
-        await self.wait_loaded()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        self._next = _Stage(ours)
+        with theirs, contextlib.suppress(ConnectionError):  # it ended: renew() says so
             self._first.send({"stage": f"stage-{next(self._numbers)}"}, [theirs.fileno()])
-        stage, old = _Stage(ours), self._second
+
+    async def renew(self) -> None:
+        """Load the code that functions import, as it is on disk now, for later forks. Earlier forks keep theirs.
+
+        Raises:
+            NotReady: the fork server ended instead; the log has its output.
+        """
+        await self.wait_loaded()
+        if self._next is None:
+            self.begin_renewal()
+        stage, self._next, old = self._next, None, self._second
+        if stage is None:
+            return
         try:
             await asyncio.wait_for(asyncio.shield(stage.loaded), STAGE_LIMIT_S)
         except (NotReady, TimeoutError):
@@ -247,7 +260,7 @@ class ForkClient:
     async def stop(self) -> None:
         """End the fork server and every process that it still has."""
         self._on_lost = lambda _: None
-        for stage in (self._second, self._first):
+        for stage in (self._next, self._second, self._first):
             if stage is not None:
                 stage.close()
         if self._process is not None:

@@ -78,6 +78,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the supervisor decides
     name_process("fork-server")
     started = time.monotonic()
+    gc.disable()  # a collection takes time, and would copy the loaded pages in every child
     for name in UNWANTED:
         sys.modules[name] = None  # type: ignore[assignment]  # the import system's word for "there is none"
     for module in PRELOADED:
@@ -85,8 +86,6 @@ def main() -> int:
     ours = sorted(name for name in sys.modules if name.partition(".")[0] in OURS and name not in NOT_RELOADED)
     if ours:
         raise AssertionError(f"the first stage must not load our own code, or a reload would have no effect: {ours}")
-    # The garbage collector must not touch, and so copy, the loaded pages in every child.
-    gc.collect()
     gc.freeze()
     _say_loaded(channel, started)
     return ForkServer(channel).run()
@@ -215,7 +214,6 @@ def _become_stage(fd: int, *, parent: int, inherited: Sequence[socket.socket | i
         started = time.monotonic()
         channel = socket.socket(fileno=fd)
         load_functions()
-        gc.collect()
         gc.freeze()
         _say_loaded(channel, started)
         code = ForkServer(channel).run()
@@ -243,6 +241,7 @@ def _become(
     code = 1
     try:
         _leave(parent, inherited)
+        gc.enable()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         out, err, ready, *more = fds
         null = os.open(os.devnull, os.O_RDONLY)

@@ -1,7 +1,7 @@
 """The components of one emulator, made from its options and its template. The supervisor starts and stops them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,6 @@ from emulator.storage.s3_process import S3Process
 from emulator.system.functions import Function, Functions
 from emulator.system.gateway import Gateway
 from emulator.system.relay import RelayProcess
-from emulator.system.unwell import unwell
 from infra.litestream import lease_ms_from, lease_on, retention_ms_from
 from infra.template import deployment
 from infra.template.cloudformation import TemplateInvalid
@@ -76,6 +75,7 @@ class Components:
             past_chats.write(self.state.platforms, self.state.database)
         self.files = environment.read_files(options.project)
         self.known_variables: frozenset[str] = frozenset()  # of our own settings models
+        self._from_shell: Sequence[str] = environment.FROM_SHELL
         self._environ = environ
         self.aws = environment.base(environ) | environment.DUMMY_AWS
         self.sockets = self._bind(s3_socket, kept)
@@ -85,7 +85,7 @@ class Components:
                 telegram_webhook_url=f"{self.url}/webhooks/telegram",
                 discord_interactions_url=f"{self.url}/webhooks/discord",
                 account_tokens=self.state.database.with_name(self.state.database.name + ".tokens"),
-                unwell=partial(unwell, self.state.database),
+                unwell=partial(_unwell, self.state.database),
             )
         )
         self.litestream = self._litestream(console)
@@ -167,6 +167,15 @@ class Components:
         self.files = environment.read_files(self.options.project)
         self.set_environments()
 
+    def learn_variables(self, known: Iterable[str], of_gateway: Iterable[str]) -> None:
+        """Take in the variables that our settings models read: all, and those of the model gateway.
+
+        This process does not load the models: they would delay its start.
+        """
+        self.known_variables = frozenset(known)
+        self._from_shell = (*environment.FROM_SHELL, *of_gateway)
+        self.set_environments()
+
     def notes_on_settings(self) -> list[str]:
         """A sentence for each line of the files that has no effect."""
         own = self.own_environment()
@@ -184,7 +193,12 @@ class Components:
         own = self.own_environment()
         for spec in self.deployment.functions:
             self.functions[spec.name].environment = environment.for_function(
-                self._environ, spec.environment, self.deployment.emulator_environment, self._used_files, own
+                self._environ,
+                spec.environment,
+                self.deployment.emulator_environment,
+                self._used_files,
+                own,
+                self._from_shell,
             )
 
     def _bind(self, s3: ports.ListeningSocket, kept: dict[str, Any]) -> Sockets:
@@ -212,6 +226,12 @@ class Components:
             on_trouble=lambda text: console.event("replica", text, level="warning"),
             retention_ms=retention_ms_from(self._environ),
         )
+
+
+def _unwell(database: Path) -> list[str]:
+    from emulator.system.unwell import unwell  # with the settings models, which the start does not wait for
+
+    return unwell(database)
 
 
 def behind(reason: str) -> str:

@@ -14,9 +14,11 @@ steps, and nothing waits for more than it needs:
 """
 
 import asyncio
+import contextlib
+import gc
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from emulator.base import environment, log_capture, ports
@@ -39,6 +41,17 @@ S3_PORT = 9100
 _SYNC_LIMIT_S = 3.0
 # A component stops before the components that it uses.
 _STOP_ORDER = ("ticks", "relay", "gateway", "functions", "platforms", "replica", "s3", "fork server")
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Imports make many objects and no garbage; and no later collection visits what there is at the end."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class Supervisor:
@@ -81,7 +94,8 @@ class Supervisor:
         self._console.record_to(self._log_file.write)
         log_capture.send_to(self._console)
         try:
-            await self._start_all()
+            with _no_garbage_collection():
+                await self._start_all()
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - it is raised again, with its reason
             reason = first_reason(error)
             self._console.record("emulator.failed", level="error", reason=str(reason))
@@ -171,6 +185,7 @@ class Supervisor:
         )
         await self._fork_client.start()
         self._stoppers["fork server"] = self._fork_client.stop
+        self._fork_client.begin_renewal()
         await self._s3.start()
         self._stoppers["s3"] = self._s3.stop
         return s3_socket
@@ -221,7 +236,7 @@ class Supervisor:
         count = f"{facts['messages']:,}".replace(",", " ")
         path = relative(self._state.database)
         self._print_step("db", f"{path}     WAL, schema {facts['schema']}, {count} messages", begun)
-        components.known_variables = frozenset(facts["variables"])
+        components.learn_variables(facts["variables"], facts["of_gateway"])
         for note in components.notes_on_settings():
             self._console.note(note)
         if components.past is not None:

@@ -8,16 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from shared.core.errors import ConfigInvalid
-from shared.core.settings import Settings
-
-
-def of(account: str) -> dict[str, str]:
-    """The settings that the file has for the account, by field name; empty where it has none.
-
-    Raises:
-        ConfigInvalid: the file can't be read.
-    """
-    return read(Settings.load().account_tokens).get(account, {})
 
 
 def read(path: Path) -> dict[str, dict[str, str]]:

@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 from shared.channels import account_secrets
 from shared.core import accounts
 from shared.core.errors import ConfigInvalid
-from shared.core.settings import FromEnvironment
+from shared.core.settings import FromEnvironment, Settings
 
 
 def stated(account: str, setting: str | None) -> str | None:
@@ -22,8 +22,17 @@ def stated(account: str, setting: str | None) -> str | None:
     if own := os.environ.get(f"{accounts.prefix_of(account)}{setting}"):
         return own
     with contextlib.suppress(ConfigInvalid):  # what sends through the account says so
-        return account_secrets.of(account).get(setting.lower()) or None
+        return kept(account).get(setting.lower()) or None
     return None
+
+
+def kept(account: str) -> dict[str, str]:
+    """The settings that the file has for the account, by field name; empty where it has none.
+
+    Raises:
+        ConfigInvalid: the file can't be read.
+    """
+    return account_secrets.read(Settings.load().account_tokens).get(account, {})
 
 
 class AccountSettings(FromEnvironment):
@@ -47,7 +56,7 @@ class AccountSettings(FromEnvironment):
             return cls.load()
         own, first = accounts.prefix_of(account), accounts.prefix_of(accounts.platform_of(account))
         values = {name: os.environ[f"{first}{name.upper()}"] for name in cls._shared(first)}
-        values |= account_secrets.of(account)
+        values |= kept(account)
         given = {name: value for name, value in values.items() if f"{own}{name.upper()}" not in os.environ}
         return cls.load(own, given)
 

@@ -55,6 +55,15 @@ def test_choices_of_the_shell_win_over_files() -> None:
     assert made["POSTROOM_DURABILITY"] == "replicated"
 
 
+def test_the_caller_names_what_else_is_taken_from_the_shell() -> None:
+    shell = {"POSTROOM_OPENAI_API_KEY": "k", "POSTROOM_DURABILITY": "replicated", "POSTROOM_OTHER": "x"}
+    made = environment.for_function(shell, {}, {}, [], {}, (*environment.FROM_SHELL, "POSTROOM_OPENAI_API_KEY"))
+
+    assert made == {
+        "POSTROOM_OPENAI_API_KEY": "k", "POSTROOM_DURABILITY": "replicated", "PYTHONUNBUFFERED": "1",
+    }  # fmt: skip
+
+
 def test_the_relay_reads_the_files_and_the_emulators_own_variables_win() -> None:
     files = [EnvSetting("DISCORD_RELAY_CONTENT", "1", ".env:1"), EnvSetting("AWS_REGION", "eu-west-1", ".env:2")]
     files += [EnvSetting("DISCORD_BOT_TOKEN", "another", ".env:3")]

@@ -49,6 +49,7 @@ def test_without_an_agents_file_nothing_is_said_about_it(folder: Path, prepared:
     found = facts(prepared)
     assert (found["messages"], found["file"], found["differs"]) == (0, None, False)
     assert {"POSTROOM_DB", "TELEGRAM_BOT_TOKEN", "DISCORD_RELAY_CONTENT"} <= set(found["variables"])
+    assert "POSTROOM_ANTHROPIC_API_KEY" in found["of_gateway"]
     conn = open_connection(folder / "p.db", readonly=True)
     assert conn.execute("SELECT timezone FROM agents").get == "Asia/Tokyo", "the settings are those of the functions"
     conn.close()

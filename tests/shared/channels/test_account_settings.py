@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from shared.channels import account_secrets, registry
+from shared.channels import account_settings, registry
 from shared.channels.account_settings import stated
 from shared.channels.telegram.channel import TelegramSettings
 from shared.core.errors import ConfigInvalid
@@ -65,11 +65,11 @@ def test_the_file_of_tokens_gives_what_no_variable_gives(monkeypatch, tokens):
 def test_an_unreadable_file_of_tokens_is_named_without_its_content(tokens, text):
     tokens.write_text(text)
     with pytest.raises(ConfigInvalid, match=r"p\.db\.tokens"):
-        account_secrets.of("telegram.sales")
+        account_settings.kept("telegram.sales")
 
 
 def test_a_file_that_is_not_there_has_no_tokens(tokens):
-    assert account_secrets.of("telegram.sales") == {}
+    assert account_settings.kept("telegram.sales") == {}
 
 
 def test_which_bot_it_is_stands_in_a_variable_or_in_the_file(monkeypatch, tokens):
