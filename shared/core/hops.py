@@ -2,7 +2,7 @@
 
 from shared.core.content import MessageContent
 
-LIMIT = 12  # of hops; see ``queue.chains``
+LIMIT = 9  # of hops; see ``queue.chains``
 
 
 def count(content: MessageContent) -> int:

@@ -7,8 +7,8 @@
     rate    how many messages a minute two agents exchange    slows down agents that name no cause
 
 The sender of a message beyond a limit gets an error, and nothing of the message is stored. The caller rolls back, and
-then ``chain_ends.tell`` tells the others. An answer to a question is never refused and never counted, because each
-question has at most one: whoever may ask may also be answered.
+then ``chain_ends.tell`` tells the others. An answer to a question counts and is never refused, because each question
+has at most one: whoever may ask may also be answered.
 """
 
 from collections.abc import Sequence
@@ -103,3 +103,10 @@ def extend(
     if cause is not None:
         carried["origin"] = origin
     return carried
+
+
+def count_answer(conn: apsw.Connection, question: Message, *, now_ms: int) -> None:
+    """Count the answer of the agent of *question* to the agent that asked."""
+    origin = hops.origin(question.content, question.message_id)
+    in_it = (question.agent, question.from_agent or "")
+    chains.count(conn, origin, in_it, more=1, most=None, now_ms=now_ms)

@@ -41,7 +41,7 @@ class _NotSent(NamedTuple):
     to: str
     reason: str  # for the agent
     text: str
-    told: str = _FORBIDDEN  # to the person
+    told: str = _FORBIDDEN  # to the person; empty: the origin of the chain is told
 
 
 class _Refused(NamedTuple):
@@ -78,7 +78,7 @@ def pass_on(
         if number >= _MOST:
             refused.append(_NotSent(_shown(tag, name), _TOO_MANY, tag.text, _TOO_MANY))
             continue
-        if isinstance(tag, ToDestination) and _is_here(conn, asked, name):
+        if _is_here(conn, asked, tag, name):
             here.append(tag.text)
             continue
         problem = _try_to_send(conn, asked, said, tag, name, limits=limits, now_ms=now_ms)
@@ -92,10 +92,11 @@ def pass_on(
 
 
 def _sentences(refused: Sequence[_NotSent]) -> Iterator[str]:
-    for each in refused[:_MOST_SENTENCES]:
+    told = [each for each in refused if each.told]
+    for each in told[:_MOST_SENTENCES]:
         yield f"My message to {each.to} was not sent: {each.told}."
-    if len(refused) > _MOST_SENTENCES:
-        yield f"{len(refused) - _MOST_SENTENCES} more were not sent either."
+    if len(told) > _MOST_SENTENCES:
+        yield f"{len(told) - _MOST_SENTENCES} more were not sent either."
 
 
 def _each(tags: Sequence[HandOff]) -> Iterator[tuple[HandOff, str]]:
@@ -113,9 +114,15 @@ def _shown(tag: HandOff, name: str) -> str:
     return f"#{name}" if isinstance(tag, ToTeam) else f"“{name}”" if isinstance(tag, ToDestination) else f"@{name}"
 
 
-def _is_here(conn: apsw.Connection, asked: Message, name: str) -> bool:
+def _is_here(conn: apsw.Connection, asked: Message, tag: HandOff, name: str) -> bool:
+    """Whether the answer goes there anyway: to the chat of the question, or to the agent that asked."""
+    if isinstance(tag, ToTeam):
+        return False
     found = destinations.get(conn, asked.agent, name.lower())
-    return found is not None and found.target_chat is not None and found.target_chat == asked.chat_id
+    if isinstance(tag, ToDestination) and found is not None and found.target_chat is not None:
+        return found.target_chat == asked.chat_id
+    recipient = _recipient(conn, asked.agent, name)
+    return recipient is not None and mailbox.reads_answer(conn, recipient, asked)
 
 
 def _try_to_send(
@@ -127,7 +134,7 @@ def _try_to_send(
             _send(conn, asked, said, tag, name, limits=limits, now_ms=now_ms)
     except MailRefused as error:
         chain_ends.tell(conn, error, now_ms=now_ms)
-        return _Refused(error.reason, error.reason)
+        return _Refused(error.reason, "")
     except (NotFound, WrongState) as error:
         return _Refused(str(error))
     return None
@@ -146,8 +153,7 @@ def _send(
     if isinstance(tag, ToDestination) and target is not None and target.target_chat is not None:
         responses.enqueue(conn, _to_chat(conn, asked, target.target_chat, tag.text), now_ms=now_ms)
         return
-    recipient = target.target_agent if target is not None else None
-    recipient = recipient or _teammate(conn, asked.agent, name)
+    recipient = _recipient(conn, asked.agent, name)
     if recipient is None:
         known = ", ".join(each.name for each in destinations.of_agent(conn, asked.agent))
         raise NotFound(f"I can't write to anybody of this name; I can write to: {known or 'nobody'}")
@@ -170,6 +176,12 @@ def _to_chat(conn: apsw.Connection, asked: Message, chat_id: int, text: str) -> 
         message=text,
         agent=asked.agent,
     )
+
+
+def _recipient(conn: apsw.Connection, agent: str, name: str) -> str | None:
+    """The agent that *agent* calls so, and may write to."""
+    target = destinations.get(conn, agent, name.lower())
+    return target.target_agent if target is not None and target.target_agent else _teammate(conn, agent, name)
 
 
 def _teammate(conn: apsw.Connection, agent: str, name: str) -> str | None:

@@ -186,8 +186,17 @@ def answer(conn: apsw.Connection, asked: Message, text: str, *, now_ms: int) -> 
         asked, "message", "normal", None, None, "completed", now_ms
     )
     if question.msg_type in _ANSWERED and agents.get(conn, asked.from_agent) is not None:
+        chains.count_answer(conn, asked, now_ms=now_ms)
         _answer(conn, question._replace(message=asked), text, now_ms=now_ms)
     return None
+
+
+def reads_answer(conn: apsw.Connection, agent: str, asked: Message) -> bool:
+    """Whether *agent* asked, and so reads the answer of the turn about *asked* without being written to."""
+    if asked.channel != CHANNEL or asked.from_agent != agent or asked.content.get("is_answer"):
+        return False
+    question = mailbox.get(conn, asked.id)
+    return question is None or question.msg_type in _ANSWERED
 
 
 def person_of(asked: Message) -> Message | None:

@@ -8,7 +8,7 @@ import apsw
 from shared.db.queue import agent_messages, claims, events, responses, sessions, spoken
 from shared.db.queue.claims import Claim
 from shared.queue import endings, series, unsent_files
-from shared.queue.teamwork import chains, handoffs
+from shared.queue.teamwork import chains, handoffs, mailbox
 from shared.queue.teamwork.chains import MailLimits
 from shared.queue.turns.turn_replies import TurnReply, answered_line, asked_lines, one_after_the_other, outward
 
@@ -40,7 +40,7 @@ def settle(
     lines = [*asked_lines(claim), *(answered_line(claim, each, now_ms) for each in turn_replies)]
     agent_messages.append(conn, one_after_the_other(lines))
     turn_replies = [_passed_on(conn, each, limits, now_ms) if each.tags else each for each in turn_replies]
-    turn_replies = [each for each in turn_replies if not each.is_blank]
+    turn_replies = [each for each in turn_replies if not (each.is_blank or _was_read(conn, claim, each))]
     news = outward(conn, claim.agent, claim.session_id, turn_replies, now_ms)
     responses.enqueue_many(conn, news, now_ms=now_ms)
     for each in turn_replies:
@@ -68,6 +68,15 @@ def settle(
         data={"batch": [each.message_id for each in (*claim.batch, *claim.told)], "answers": len(turn_replies)},
     )
     series.advance_messages(conn, now_ms=now_ms)
+
+
+def _was_read(conn: apsw.Connection, claim: Claim, reply: TurnReply) -> bool:
+    """Whether its person was sent the same words before: by a tool of this turn, or in another turn of its chain."""
+    person = None if reply.files else mailbox.person_of(reply.asked)
+    if person is None:
+        return False
+    may_repeat = reply.asked.content.get("is_answer") or claim.goes_on or spoken.has_spoken(conn, claim.token)
+    return bool(may_repeat) and responses.was_said(conn, person.id, reply.text)
 
 
 def _note_session(

@@ -33,6 +33,8 @@ def _send(call: ToolCall, given: SendToAgent) -> str:
         raise ConfigInvalid(f"{given.agent!r} is a chat: use send_message to write there")
     if agents.get(call.conn, found.target_agent) is None:  # the words of others would list every agent
         raise WrongState(f"agent {given.agent!r} was deleted")
+    if call.asked is not None and mailbox.reads_answer(call.conn, found.target_agent, call.asked):
+        raise WrongState(f"agent {given.agent!r} asked you, and reads the answer of this turn: say it there")
     call.act()
     mailbox.send(
         call.conn,

@@ -72,6 +72,43 @@ def test_a_turn_that_lost_its_claim_says_nothing_and_repeats_nothing(conn):
     assert rows(conn, "SELECT * FROM responses") == []
 
 
+def test_a_turn_whose_messages_another_turn_has_says_nothing(conn):
+    """The fence is the token: the rows are being processed all the same."""
+    put(conn, "question")
+    lost = take(conn)
+    with transaction(conn):
+        claims.release(conn, lost, now_ms=NOW)
+    other = take(conn, token="turn_b")
+    with pytest.raises(ClaimLost), transaction(conn):
+        spoken_rows.mark(conn, lost)
+    assert column(conn, "SELECT spoken FROM messages") == [None]
+    assert say(conn, other) == 1
+
+
+def test_a_text_that_a_tool_has_said_is_not_said_again(conn):
+    put(conn, "question")
+    claim = take(conn)
+    say(conn, claim, "42")
+    settle(conn, claim, "42", "and more")
+    assert said(conn) == ["42", "and more"]
+
+
+def test_the_same_text_goes_to_each_message_that_it_answers(conn):
+    for _ in range(2):
+        put(conn, "question")
+        settle(conn, take(conn), "42")
+    assert said(conn) == ["42", "42"]
+
+
+def test_a_text_that_could_not_be_sent_is_said_again(conn):
+    put(conn, "question")
+    claim = take(conn)
+    say(conn, claim, "42")
+    rows(conn, "UPDATE responses SET status = 'dead', failure = 'error', last_error = 'no'")
+    settle(conn, claim, "42")
+    assert said(conn) == ["42", "42"]
+
+
 ENDS = {
     "an error": Failure("it broke"),
     "a failure for good": Failure("no", retryable=False),

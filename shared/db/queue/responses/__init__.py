@@ -25,7 +25,7 @@ from shared.db.queue.responses.progress import (
     unsent_since,
 )
 from shared.db.queue.responses.rows import FailureCode, NewResponse, Response, ResponseVerdict
-from shared.db.queue.responses.storing import enqueue, enqueue_many, open_count, prune, sent_as, was_answered
+from shared.db.queue.responses.storing import enqueue, enqueue_many, open_count, prune, sent_as, was_answered, was_said
 
 __all__ = [
     "HEADS",
@@ -55,4 +55,5 @@ __all__ = [
     "unsent_since",
     "waiting_since",
     "was_answered",
+    "was_said",
 ]

@@ -77,6 +77,19 @@ def sent_as(conn: apsw.Connection, response_id: int, *, chat_id: int) -> str | N
     return found
 
 
+WAS_SAID = """
+    SELECT 1
+      FROM responses
+     WHERE in_reply_to = :asked AND message = :text AND status <> 'dead' AND content ->> '$.reaction' IS NULL
+     LIMIT 1
+"""
+
+
+def was_said(conn: apsw.Connection, row_id: int, text: str) -> bool:
+    """Whether the message in row *row_id* has a response of these words, which was sent or will be."""
+    return bool(rows(conn, WAS_SAID, {"asked": row_id, "text": text}))
+
+
 _OPEN_COUNT = """
     SELECT (SELECT count(*) FROM responses WHERE status = 'pending' OR status = 'delivering')
          - (SELECT count(*)

@@ -4,14 +4,14 @@ import pytest
 
 from shared.agents.answer_tags import ToDestination, ToTeam, ToTeammates
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import polled_channels
+from shared.db.queue import claims, polled_channels
 from shared.db.roster import destinations, teams
 from shared.db.roster.teams import Team
 from shared.queue import turns
 from shared.queue.teamwork import chains
 from shared.queue.teamwork.chains import MailLimits
 from shared.queue.turns import TurnReply
-from tests.support import NOW, column, make_agent, make_chat, put, row, take, wire
+from tests.support import LEASE, NOW, column, make_agent, make_chat, put, row, take, wire
 
 SAID = "SELECT message FROM responses ORDER BY id"
 MAIL = "SELECT agent, from_agent, message FROM messages WHERE channel = 'internal' AND kind = 'chat' ORDER BY id"
@@ -117,7 +117,8 @@ def test_beyond_a_limit_everything_else_of_the_turn_is_kept(conn, team):
     answer(conn, "Asked.", ToTeammates(("bob",), "a"), ToTeammates(("eve",), "b"), limits=MailLimits(total=1))
     agent, _, text = rows(conn, MAIL)[0]
     assert (agent, text.endswith("Directed to you:\na")) == ("bob", True)
-    assert any("My message to @eve was not sent: " in said for said in column(conn, SAID))
+    end = "Not all that the agents wrote to each other because of this was sent: agents have sent 1 messages because"
+    assert column(conn, SAID) == [f"{end} of one message.", "Asked."]
     assert column(conn, "SELECT status FROM messages WHERE id = 1") == ["completed"]
 
 
@@ -141,3 +142,16 @@ def test_one_answer_goes_to_so_many_places_and_no_more(conn, team):
     said = column(conn, SAID)[0]
     assert said.count("one answer can go to 50 places at most") == 5
     assert said.endswith("5 more were not sent either.")
+
+
+@pytest.mark.parametrize("tag", [ToTeammates(("Assistant",), "7"), ToDestination("boss", "7")])
+def test_what_goes_to_the_agent_that_asked_is_the_answer(conn, team, tag):
+    with transaction(conn):
+        destinations.put(conn, "bob", name="boss", target_agent="assistant", now_ms=NOW)
+    answer(conn, "", ToTeammates(("bob",), "how many?"))
+    ((session,),) = rows(conn, "SELECT session_id FROM messages WHERE agent = 'bob'")
+    with transaction(conn):
+        claim = claims.claim(conn, "bob", session, token="t", now_ms=NOW, lease_ms=LEASE, limit=10)
+        turns.settle(conn, claim, [TurnReply("I counted.", claim.asked[0], (tag,))], None, now_ms=NOW)
+    assert rows(conn, f"{MAIL} LIMIT -1 OFFSET 1") == [("assistant", "bob", "I counted.\n\n7")]
+    assert column(conn, "SELECT content ->> 'is_answer' FROM messages WHERE from_agent = 'bob'") == [1]

@@ -3,11 +3,11 @@ import json
 import pytest
 
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import sessions
+from shared.db.queue import claims, sessions
 from shared.queue.teamwork import chains, mailbox
 from shared.queue.teamwork.chains import MailLimits
-from tests.shared.turns.tools.calls import let_send, running, team_mate
-from tests.support import NOW, column, dump, make_agent, make_chat, row
+from tests.shared.turns.tools.calls import Running, let_send, process_on, running, team_mate
+from tests.support import LEASE, NOW, column, dump, make_agent, make_chat, row
 
 
 def mail(conn, sender, recipient, text, **more):
@@ -36,6 +36,20 @@ def test_only_an_agent_among_the_destinations_can_be_written_to(conn, db, name):
             f"'{name}' is a chat" if name == "chat-1" else f"you have no destination '{name}'"
         )
         assert dump(conn) == before
+
+
+def test_the_agent_that_asked_reads_the_answer_and_is_not_written_to(conn, db):
+    for name in ("assistant", "bob"):
+        make_agent(conn, name)
+    let_send(conn, "assistant", target_agent="bob")
+    mail(conn, "bob", "assistant", "how many?")
+    with transaction(conn):
+        session = sessions.ensure(conn, "assistant", None, None, now_ms=NOW)
+        claim = claims.claim(conn, "assistant", session, token="t", now_ms=NOW, lease_ms=LEASE, limit=10)
+    with process_on(db) as process:
+        assert Running(process, db, claim).refusal("send_to_agent", agent="bob", text="7") == (
+            "agent 'bob' asked you, and reads the answer of this turn: say it there"
+        )
 
 
 def test_a_loop_of_agents_is_cut_and_the_others_are_told(conn, db):
