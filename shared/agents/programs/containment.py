@@ -96,6 +96,14 @@ class ProgramCommand:
     home: SessionHome | None = None
     makes_sandboxes: bool = False
 
+    @property
+    def writable(self) -> list[Path]:
+        """The folders on disk where a leash lets it write. Without a home, others of its agent may write there too."""
+        if self.home is None:
+            return [self.folder]
+        own = [self.home.folder, *([self.session_folder] if self.session_folder is not None else [])]
+        return [*own, *([self.home.shared] if self.home.may_write_shared else [])]
+
 
 @dataclass(frozen=True, slots=True)
 class Containment:

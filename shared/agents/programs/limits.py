@@ -7,7 +7,7 @@ from shared.core.failures import ENDED_BY, EndedBy, FailureCode
 
 EndingWord = Literal[
     "ended", "crashed", "killed", "not_started", "stopped",
-    "idle_timeout", "tool_timeout", "output_limit", "memory_limit",
+    "idle_timeout", "tool_timeout", "output_limit", "memory_limit", "disk_limit",
 ]  # fmt: skip
 
 
@@ -19,13 +19,16 @@ class Limits:
         idle_ms: without a line of output, while no tool call is open.
         tool_ms: of one tool call.
         output_bytes: of standard output, in all.
-        memory_bytes: of the program and all that it started, as the kernel counts resident pages.
+        memory_bytes: of the program and all that it started, as the kernel counts resident pages, and of
+            its ``/tmp`` and ``/dev/shm``.
+        disk_bytes: of the folders where the program may write.
     """
 
     idle_ms: int = 300_000
     tool_ms: int = 300_000
     output_bytes: int = 8 * 1024 * 1024
     memory_bytes: int = 4 * 1024**3
+    disk_bytes: int = 2 * 1024**3
 
 
 DEFAULT_LIMITS = Limits()

@@ -14,11 +14,13 @@ Leaving the block ends everything that the program started.
 import asyncio
 import contextlib
 import signal
+import time
 from collections.abc import AsyncGenerator, Callable
 from typing import Self
 
 from shared.agents.programs import memory
 from shared.agents.programs.containment import Containment, ProgramCommand
+from shared.agents.programs.disk import DiskWatch
 from shared.agents.programs.limits import Ending, EndingWord, Limits
 from shared.agents.programs.process import Program
 from shared.agents.programs.sandboxes import Sandboxes
@@ -27,7 +29,7 @@ LINE_LIMIT = 1024 * 1024  # bytes
 
 _GRACE_S = 3.0  # from a result to the end of a program that does not end by itself
 _LAST_WORDS_S = 1.0  # after its end, to read the rest of its standard error
-_MEMORY_EVERY_S = 0.5
+_LOOKS_EVERY_S = 0.5
 _STDERR_TAIL = 500  # characters kept for the operator
 
 
@@ -64,29 +66,36 @@ class ProgramRun:
         Raises:
             OSError: it can't be started; ``strerror`` says why.
         """
+        self._began_ns = time.time_ns()
         self._program = await Program.start(
             self._command, self._containment, line_limit=self._line_limit, sandboxes=self._sandboxes
         )
         self._loop = asyncio.get_running_loop()
+        self._disk = DiskWatch(self._command.writable, self._limits.disk_bytes, self._program.pid)
         self._since = self._loop.time()
         self._alarm = self._loop.call_later(self._patience_s, self._look_at_clock)
         self._stderr = asyncio.create_task(self._read_errors())
-        self._look_at_memory()
+        self._looking = asyncio.create_task(self._look_at_size())
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._alarm.cancel()
-        self._next_look.cancel()
+        self._looking.cancel()
         self._stderr.cancel()
         if self.ending is None:
             self.ending = Ending("stopped", "the program was stopped")
-        ending = asyncio.ensure_future(self._program.end())
+        ending = asyncio.ensure_future(self._end())
         try:
             await asyncio.shield(ending)
         except asyncio.CancelledError:
             if not self._has_result:
                 raise
             await ending  # which takes milliseconds: a result that was given counts, also when it is stopped now
+
+    async def _end(self) -> None:
+        await self._program.end()
+        if self.ending is not None and self.ending.word == "disk_limit":
+            await asyncio.to_thread(self._disk.undo, self._began_ns)
 
     async def write(self, data: bytes, *, close: bool = False) -> None:
         """Write to standard input. A program that does not read it does not fail the turn."""
@@ -217,19 +226,24 @@ class ProgramRun:
                 "idle_timeout", f"the program wrote nothing for {self._patience_s:g} s (idle_timeout_ms of the agent)"
             )
 
-    def _look_at_memory(self) -> None:
+    async def _look_at_size(self) -> None:
         """Look now and then. The first look comes later too: most programs are gone by then."""
-        self._next_look = self._loop.call_later(_MEMORY_EVERY_S, self._weigh)
-
-    def _weigh(self) -> None:
-        if memory.of_tree(self._program.pid) > self._limits.memory_bytes:
-            limit_mb = self._limits.memory_bytes // 1024**2
-            self._stop(
-                "memory_limit",
-                f"the program and what it started held more than {limit_mb} MB (memory_limit_mb of the agent)",
-            )
-        else:
-            self._look_at_memory()
+        while self.ending is None:
+            await asyncio.sleep(_LOOKS_EVERY_S)
+            if (
+                memory.of_tree(self._program.pid, has_own_folders=self._containment.is_leash)
+                > self._limits.memory_bytes
+            ):
+                limit_mb = self._limits.memory_bytes // 1024**2
+                reason = f"the program and what it started held more than {limit_mb} MB (memory_limit_mb of the agent)"
+                self._stop("memory_limit", reason)
+            elif await asyncio.to_thread(self._disk.is_over):
+                limit_mb = self._limits.disk_bytes // 1024**2
+                self._stop(
+                    "disk_limit",
+                    f"the folders of the session held more than {limit_mb} MB (disk_limit_mb of the agent); what this "
+                    "turn wrote was deleted, the largest files first, until they held less",
+                )
 
 
 _OWN_SIGNALS = {-number for number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)}

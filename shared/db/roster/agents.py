@@ -109,6 +109,16 @@ class Agent:
             'The megabytes that its program may hold; "" means the default.', "memory limit", "POSTROOM_MEMORY_LIMIT_MB"
         ),
     ] = None
+    disk_limit_mb: Annotated[
+        int | None,
+        Ge(1),
+        Le(2**30),
+        _limit(
+            'The megabytes that the folders of a session may hold on disk; "" means the default.',
+            "disk limit",
+            "POSTROOM_DISK_LIMIT_MB",
+        ),
+    ] = None
     batch_size: Annotated[
         int | None,
         Ge(1),

@@ -253,6 +253,7 @@ def _limits(agent: Agent, settings: Settings) -> Limits:
         tool_ms=agent.tool_timeout_ms or settings.tool_timeout_ms,
         output_bytes=agent.output_limit_bytes or settings.output_limit_bytes,
         memory_bytes=(agent.memory_limit_mb or settings.memory_limit_mb) * 1024**2,
+        disk_bytes=(agent.disk_limit_mb or settings.disk_limit_mb) * 1024**2,
     )
 
 

@@ -11,7 +11,7 @@ from shared.turns.gateway.tokens import Reason, Refusal
 
 # Failures that a refusal does not explain: the program would have met them with whole answers too.
 _OWN_WORDS: frozenset[FailureCode] = frozenset(
-    {"tool_timeout", "output_limit", "memory_limit", "not_started", "killed"}
+    {"tool_timeout", "output_limit", "memory_limit", "disk_limit", "not_started", "killed"}
 )
 
 

@@ -31,6 +31,13 @@ LIMITS = {
         "pending",
         "the program and what it started held more than 50 MB (memory_limit_mb of the agent)",
     ),
+    "disk_limit": (
+        {"disk_limit_mb": 20},
+        f"open('shared/large', 'wb').write(bytes(30_000_000)); {WAITS}",
+        "dead",
+        "the folders of the session held more than 20 MB (disk_limit_mb of the agent); what this turn wrote was "
+        "deleted, the largest files first, until they held less",
+    ),
     "crashed": ({}, "import sys; sys.exit(3)", "pending", "the program ended with code 3: nothing on standard error"),
     "killed": (
         {},

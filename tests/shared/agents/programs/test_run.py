@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import os
+import shutil
 import sys
 
 import pytest
@@ -15,6 +16,11 @@ from tests.containments import CONTAINMENTS, SUPERVISOR
 
 HOLDS = "import subprocess, sys; subprocess.run([sys.executable, '-I', '-S', '-c', {!r}])"
 GREEDY = "x = bytearray(200_000_000); import time; time.sleep(600)"
+
+TOO_LARGE = (
+    "the folders of the session held more than 20 MB (disk_limit_mb of the agent); what this turn wrote was deleted, "
+    "the largest files first, until they held less"
+)
 
 ENDINGS = {
     "a program that ends": ("print('x')", {}, Ending("ended", "the program ended"), "agent"),
@@ -66,6 +72,25 @@ ENDINGS = {
         Ending("memory_limit", "the program and what it started held more than 100 MB (memory_limit_mb of the agent)"),
         "postroom",
     ),
+    "too many bytes on disk": (
+        "open('kept', 'w').write('x'); open('large', 'wb').write(bytes(30_000_000)); import time; time.sleep(600)",
+        {"disk_bytes": 20 * 1024**2},
+        Ending("disk_limit", TOO_LARGE),
+        "postroom",
+    ),
+    "too many files on disk": (
+        "[open(f'{n}', 'w').close() for n in range(3000)]; import time; time.sleep(600)",
+        {"disk_bytes": 10 * 1024**2},
+        Ending("disk_limit", TOO_LARGE.replace("20 MB", "10 MB")),
+        "postroom",
+    ),
+    "a file on disk that has no name any more": (
+        "import os; f = open('f', 'wb'); os.unlink('f'); f.write(bytes(30_000_000)); f.flush(); os.read(0, 1)\n"
+        "import time; time.sleep(600)",
+        {"disk_bytes": 20 * 1024**2},
+        Ending("disk_limit", TOO_LARGE),
+        "postroom",
+    ),
     "too much memory of a child": (
         HOLDS.format(GREEDY),
         {"memory_bytes": 100 * 1024**2},
@@ -102,6 +127,29 @@ def test_each_end_has_a_word_and_says_who(source, limits, expected, by, tmp_path
         ending, _ = run(held, source, tmp_path, **limits)
         assert ending == expected
         assert ending.by == by
+
+
+def test_what_a_turn_wrote_beyond_the_limit_is_deleted_and_all_else_stays(tmp_path):
+    """So that the next turn can work, and many turns fill no disk. The large old file is no work of this turn."""
+    (tmp_path / "old").write_bytes(bytes(8_000_000))
+    source = (
+        "import os, time; os.makedirs('below'); open('below/large', 'wb').write(bytes(30_000_000))\n"
+        "open('small', 'w').write('x'); os.symlink('/etc', 'link'); os.chmod('below', 0); time.sleep(600)"
+    )
+    for held in CONTAINMENTS.values():
+        shutil.rmtree(tmp_path / "below", ignore_errors=True)
+        (tmp_path / "link").unlink(missing_ok=True)
+        ending, _ = run(held, source, tmp_path, disk_bytes=20 * 1024**2)
+        assert ending.word == "disk_limit"
+        assert sorted(path.name for path in tmp_path.rglob("*")) == ["below", "link", "old", "small"]
+
+
+@pytest.mark.skipif(not containment.available().is_leash, reason="there is no leash on this host")
+@pytest.mark.parametrize("folder", ["/tmp", "/dev/shm"])  # noqa: S108 - the sandbox's own
+def test_files_in_memory_count_as_memory(tmp_path, folder):
+    source = f"open('{folder}/large', 'wb').write(bytes(200_000_000)); import time; time.sleep(600)"
+    ending, _ = run(containment.available(), source, tmp_path, memory_bytes=100 * 1024**2)
+    assert ending.word == "memory_limit"
 
 
 def test_a_line_of_output_keeps_an_idle_program_alive_and_a_tool_has_a_limit_of_its_own(tmp_path):
