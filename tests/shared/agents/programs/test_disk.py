@@ -37,16 +37,20 @@ def test_a_link_to_a_large_file_is_small_and_a_file_without_bytes_is_not_free(tm
     assert watch(tmp_path / "agent", 9 * 4096).is_over()
 
 
+def _later_than(at_ns, probe):
+    """The first instant of the file system's clock that is later: it moves on every few milliseconds."""
+    while True:
+        probe.write_text("x")
+        now_ns = probe.stat().st_ctime_ns
+        probe.unlink()
+        if now_ns > at_ns:
+            return now_ns
+
+
 def test_the_largest_new_files_are_deleted_until_the_folder_holds_what_it_may(tmp_path):
     (tmp_path / "old").write_bytes(bytes(4 * MB))
-    since = (tmp_path / "old").stat().st_ctime_ns + 1
-    os.utime(tmp_path, ns=(since, since))
+    since = _later_than((tmp_path / "old").stat().st_ctime_ns, tmp_path / "probe")
     sizes = {"small": MB, "large": 8 * MB, "middle": 2 * MB}
-    while (tmp_path / "old").stat().st_ctime_ns >= since - 1:
-        (tmp_path / "probe").write_text("x")  # until the clock of the file system has moved on
-        if (tmp_path / "probe").stat().st_ctime_ns >= since:
-            break
-    (tmp_path / "probe").unlink()
     for name, size in sizes.items():
         (tmp_path / name).write_bytes(bytes(size))
         os.utime(tmp_path / name, ns=(0, 0))  # a program can set this back; not the time of the change
