@@ -14,8 +14,8 @@ from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.typedefs import Handler
 
-from infra.open_files import connection_limit
 from shared.core import http_head
+from shared.runtime.open_files import connection_limit
 
 SILENT_S = 30.0  # from the beginning of a connection, or from a response, to the head of the next request
 REPORT_EVERY_S = 10.0

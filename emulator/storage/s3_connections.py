@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from emulator.storage.s3_requests import MOST_HEAD_BYTES, Answer, read_head
-from infra.open_files import connection_limit
+from shared.runtime.open_files import connection_limit
 
 SILENT_S = 60.0  # for one read of a head or a body
 REPORT_EVERY_S = 10.0

@@ -13,10 +13,10 @@ from types import FrameType
 
 import uvicorn
 
-from infra.open_files import connection_limit
 from infra.runner.request_guard import RequestGuard
 from shared.core import logs
 from shared.runtime.connections import KEEP_ALIVE_S, Connections, LimitedProtocol
+from shared.runtime.open_files import connection_limit
 
 STOP_LIMIT_S = 2.8  # from the signal to the end of the process
 GRACE_S = 1.5  # of these, for responses under way

@@ -15,12 +15,13 @@ from typing import Any
 
 import uvicorn
 from starlette.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from shared.core import logs
 
+HEALTH_PATH = "/healthz"
 HEAD_BYTES = 32 * 1024  # the request line and all headers; a load balancer sends up to 16 KB
 MOST_HEADERS = 128
 REQUEST_BYTES = 8 * 1024 * 1024  # what follows a head: bodies are limited to 1 MiB, but chunks and trailers are not
@@ -120,7 +121,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if not self._server_connections.open(self, self.loop.time()):
-            self.app = _too_many
+            self.app = _health_alone(self.app)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server_connections.hear(self)
@@ -198,8 +199,15 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-async def _too_many(scope: Scope, receive: Receive, send: Send) -> None:
-    """The app of a connection for which there was no room."""
-    sentence = "too many connections, all with requests under way: try again, or raise the limit of open files"
-    headers = {"Retry-After": "1", "Connection": "close"}
-    await JSONResponse({"error": sentence}, 503, headers)(scope, receive, send)
+def _health_alone(app: ASGIApp) -> ASGIApp:
+    """The app of a connection for which there was no room: how the function is can be asked all the same."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == HEALTH_PATH:
+            await app(scope, receive, send)
+            return
+        sentence = "too many connections, all with requests under way: try again, or raise the limit of open files"
+        headers = {"Retry-After": "1", "Connection": "close"}
+        await JSONResponse({"error": sentence}, 503, headers)(scope, receive, send)
+
+    return serve

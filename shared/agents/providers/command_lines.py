@@ -1,7 +1,6 @@
 """The protocol of the provider ``command``: one JSON object in, JSON lines out. ``docs/agents.md`` has all of it."""
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ from shared.agents.base import Failed, Init, Progress, ProviderEvent, Result, Te
 from shared.core.text import half_characters
 
 _MOST_TOKENS = 10**12  # of one line
+_LONGEST_WAIT_MS = 10**12
 
 
 class ProgramCall(NamedTuple):
@@ -85,11 +85,10 @@ def event_of(line: bytes) -> ProviderEvent | ProgramCall | str | None:
             given = arguments if isinstance(arguments, dict) else {}
             return ProgramCall(None if id_ is None else str(id_), _words(found.get("name")), given)
         case "error":
-            wait = found.get("wait_ms")
             return Failed(
                 _words(found.get("message")) or "the program reported an error",
                 bool(found.get("retryable", True)),
-                int(wait) if isinstance(wait, int | float) and math.isfinite(wait) else None,
+                _wait_ms(found.get("wait_ms")),
                 "session_lost" if found.get("code") == "session_lost" else "error",
             )
     return None
@@ -102,6 +101,13 @@ def _used(found: Mapping[str, Any]) -> Used | None:
     if not model or not all(type(each) is int and 0 <= each <= _MOST_TOKENS for each in counts):
         return None
     return Used(model, *counts)
+
+
+def _wait_ms(value: object) -> int | None:
+    """None where it is no number. A longer wait than any clock needs is as long as that."""
+    if not isinstance(value, int | float) or value != value:
+        return None
+    return int(min(max(value, 0), _LONGEST_WAIT_MS))
 
 
 def _words(value: object) -> str:

@@ -15,7 +15,7 @@ from shared.db.queue.message_row import SUSPECT_FROM, Message
 
 NO_REASON = "the agent failed and gave no reason"
 
-SHORTEST_WAIT_MS = 1000  # a wait costs no attempt: a wait of 0 ms would repeat the turn for ever, at full speed
+SHORTEST_WAIT_MS = 1000  # a wait costs no attempt: a shorter one would repeat the turn for ever, at full speed
 LONGEST_WAITS_MS = 24 * 60 * 60 * 1000  # of one wait, and of all waits in a row
 
 LOST_DISPATCH, LOST_HOST = 10, 1  # of suspicion; twice may be chance, twenty times a host that gives out
@@ -24,7 +24,8 @@ _CERTAIN = 2 * SUSPECT_FROM  # a program that takes its host down must end too
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a turn failed. *wait_ms*: a wait that the provider asked for (1 s to a day); it costs no attempt.
+    """Why a turn failed. *wait_ms*: a wait that the provider asked for (a second to a day); it costs no attempt. A
+    shorter one is none: without an end, it would repeat the turn for ever.
 
     *until_ms*: as a wait, until this instant (ms UTC). *suspicion*: what ``process_gone`` adds to that of its messages.
     """
@@ -89,6 +90,8 @@ def judge(
     """
     reason = failure.shown_reason
     wait_ms = failure.wait_from(now_ms)
+    if failure.until_ms is None and wait_ms is not None and wait_ms < SHORTEST_WAIT_MS:
+        wait_ms = None
     attempts = message.retry_count + 1
     match failures.follows(
         failure.code,

@@ -157,10 +157,28 @@ def _row_id(text: str) -> int:
 def _checked(model: type[Model], given: bytes | dict[str, str]) -> Model:
     try:
         if isinstance(given, bytes):
-            return model.model_validate_json(half_characters.mend_json(given))
-        return model.model_validate(given)
+            found = model.model_validate_json(half_characters.mend_json(given))
+        else:
+            found = model.model_validate(given)
     except ValidationError as error:
         raise RequestRefused(400, _sentence(model, error.errors())) from None
+    if (name := _too_large(found)) is not None:
+        raise RequestRefused(400, f"{name}: the number is too large, or too far below 0")
+    return found
+
+
+def _too_large(found: BaseModel) -> str | None:
+    """The first field with a number that the database can't hold, at any depth; None: there is none."""
+    waiting = list(found)
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, int) and abs(value) > _LARGEST_ID:
+            return name
+        if isinstance(value, BaseModel | dict):
+            waiting += [(f"{name}.{each}", inner) for each, inner in (dict(value)).items()]
+        elif isinstance(value, list | tuple):
+            waiting += [(name, each) for each in value]
+    return None
 
 
 def _sentence(model: type[BaseModel], problems: Sequence[ErrorDetails]) -> str:

@@ -12,8 +12,8 @@ from shared.db.queue import events
 from shared.rest.http.endpoint import Query, RequestRefused, endpoint
 from shared.rest.http.event_stream import EventStream
 from shared.rest.http.service import Service
+from shared.runtime.open_files import connection_limit
 
-_MOST_READERS = 1000
 _EVENT_ID = re.compile("[0-9]{1,18}", re.ASCII)
 
 
@@ -45,8 +45,8 @@ async def stream(service: Service, *, query: StreamQuery, request: Request) -> E
     sent = request.headers.get("last-event-id") or query.last_event_id
     if sent is not None and not _EVENT_ID.fullmatch(sent):
         raise RequestRefused(400, "Last-Event-ID must be the id of an event")
-    if service.feed.readers >= _MOST_READERS:
-        raise RequestRefused(503, f"{_MOST_READERS} readers are connected already: close some, or try again later")
+    if service.feed.readers >= (most := connection_limit() // 2):  # the others ask, and write
+        raise RequestRefused(503, f"{most} readers are connected already: close some, or try again later")
     latest = events.latest_id(service.reader)
     last = latest if sent is None else min(int(sent), latest)  # after a restore, ids continue from a lower number
     names = frozenset(query.types.split(",")) if query.types else None

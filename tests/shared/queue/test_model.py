@@ -43,7 +43,8 @@ FAILURES = {
     "says nothing of why": (Failure(""), {}),
     "is rejected": (Failure("no use", retryable=False), {"retryable": False}),
     "is asked to wait": (Failure("slow down", wait_ms=7000), {"wait": 7000}),
-    "is asked to wait for nothing": (Failure("slow down", wait_ms=0), {"wait": 1000}),
+    "is asked to wait for nothing": (Failure("slow down", wait_ms=0), {}),
+    "is asked to wait a second": (Failure("slow down", wait_ms=1000), {"wait": 1000}),
     "is asked to wait for ever": (Failure("slow down", wait_ms=10**15), {"wait": DAY}),
 }
 SEND_FAILURES = {

@@ -205,8 +205,7 @@ def test_a_program_that_can_not_start_is_retried(conn):
 
 WAITS = {
     "as asked": (7000, 7000),
-    "never a spin": (0, 1000),
-    "nor into the past": (-5, 1000),
+    "a second": (1000, 1000),
     "at most a day": (10**18, 86_400_000),
 }
 
@@ -457,7 +456,7 @@ def test_a_large_turn_keeps_the_prepared_statements_of_the_next_one(conn):
 # -- waits that cost no attempt
 
 
-def waited(conn, *, at, wait_ms=0):
+def waited(conn, *, at, wait_ms=1000):
     """The turn is told to wait at that instant; the message's state afterwards."""
     fail(conn, take(conn, now_ms=at), Failure("slow down", wait_ms=wait_ms), now_ms=at)
     found = row(conn, "messages")
@@ -474,6 +473,16 @@ def test_an_agent_that_asks_for_waits_for_ever_is_given_up_after_a_day(conn):
     assert found["last_error"] == "slow down; given up after 24 hours of waits that the agent asked for"
     assert (found["failure"], found["waits_since"]) == ("rate_limited", NOW)
     assert column(conn, "SELECT message FROM responses") == [turns.APOLOGY]
+
+
+@pytest.mark.parametrize("wait_ms", [0, 999])
+def test_a_wait_of_less_than_a_second_is_none_and_spends_attempts(conn, wait_ms):
+    """For ever, it would start the program again each second."""
+    put(conn)
+    assert [waited(conn, at=NOW + each * DAY // 10, wait_ms=wait_ms)[:2] for each in range(5)] == [
+        *(("pending", count) for count in (1, 2, 3, 4)),
+        ("dead", 5),
+    ]
 
 
 def test_the_last_wait_ends_when_the_day_is_over(conn):

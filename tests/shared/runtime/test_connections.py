@@ -226,10 +226,12 @@ def test_a_stream_is_not_silent_and_a_connection_too_many_is_told():
         status, body = await answer(await server.connect(), GET + b"\r\n")
         assert status == 503
         assert "too many connections" in body["error"]
+        health = GET.replace(b"/ ", b"/healthz ") + b"\r\n"
+        assert await answer(await server.connect(), health) == (200, b"0")  # the function works
         assert not any(reader.at_eof() for reader, _ in streams)
 
     (line,) = play(scenario, limit=2)
-    assert line["refused"] == 1
+    assert line["refused"] == 2
 
 
 # -- time --------------------------------------------------------------------------------------------------------------

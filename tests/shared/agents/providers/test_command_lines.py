@@ -24,3 +24,14 @@ from shared.agents.providers.command_lines import ProgramCall, event_of
 )
 def test_each_line_is_read_or_is_nothing(line, expected):
     assert event_of(json.dumps(line).encode()) == expected
+
+
+WAITS = {1500: 1500, 0: 0, -5: 0, 1.9: 1, 10**4000: 10**12, float("inf"): 10**12, "1": None}
+
+
+@pytest.mark.parametrize(
+    "wait", WAITS, ids=[f"{each}"[:8] for each in ("1500", 0, -5, 1.9, "4000 digits", "inf", "text")]
+)
+def test_a_wait_of_any_size_is_read(wait):
+    line = json.dumps({"type": "error", "message": "slow down", "wait_ms": wait})
+    assert event_of(line.encode()).wait_ms == WAITS[wait]

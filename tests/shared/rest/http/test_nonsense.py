@@ -56,6 +56,33 @@ def _path(each, name="assistant"):
     return path
 
 
+@pytest.mark.parametrize("each", ASKED, ids=map(_title, ASKED))
+def test_a_number_that_no_column_holds_is_refused_by_name(serving, conn, each):
+    numbers = [name for name, field in each.query.model_fields.items() if "int" in str(field.annotation)]
+
+    async def go():
+        async with serving(api) as client:
+            for name in numbers:
+                for digits in (20, 4000):
+                    reply = await client.request(each.method, f"{_path(each)}?{name}={'9' * digits}")
+                    assert reply.status_code == 400, (name, digits, reply.text)
+                    assert name in reply.json()["error"]
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("number", [10**20, -(10**20), 10**4000], ids=["20", "-20", "4000"])
+def test_a_body_with_such_a_number_is_refused_too(serving, conn, number):
+    plan = {"cron": "0 9 * * *", "message": "hi", "agentId": "assistant", "chatId": number}
+
+    async def go():
+        async with serving(api) as client:
+            return await client.post("/api/schedules", content=json.dumps(plan))
+
+    reply = asyncio.run(go())
+    assert reply.status_code == 400, reply.text
+
+
 @pytest.mark.parametrize("each", CHANGING, ids=map(_title, CHANGING))
 def test_no_body_causes_a_server_error(serving, conn, each):
     make_agent(conn, "coder")

@@ -2,7 +2,7 @@ import resource
 
 import pytest
 
-from infra.open_files import MOST_CONNECTIONS, connection_limit
+from shared.runtime.open_files import MOST_CONNECTIONS, connection_limit
 
 
 @pytest.fixture
