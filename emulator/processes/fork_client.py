@@ -98,7 +98,7 @@ class _Stage:
             except ConnectionError:
                 data = b""
             if not data:
-                self._ended()
+                self._end_forks()
                 return
             self._handle(json.loads(data))
 
@@ -115,7 +115,7 @@ class _Stage:
             if self._is_retired and not self._forks:
                 self.close()
 
-    def _ended(self) -> None:
+    def _end_forks(self) -> None:
         """The stage ended; the kernel killed its children."""
         self.close()
         if not self.loaded.done():

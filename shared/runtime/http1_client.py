@@ -136,7 +136,7 @@ class HttpClient:
     async def _connect(self, host: _Host) -> HostConnection:
         try:
             async with asyncio.timeout(CONNECT_LIMIT_S):
-                return await _connected(host, self._trust() if host.scheme == "https" else None)
+                return await _open_connection(host, self._trust() if host.scheme == "https" else None)
         except (OSError, ValueError) as error:  # TimeoutError, those of TLS and of the search for the name too
             raise RequestNotSent(type(error).__name__) from None
 
@@ -174,7 +174,7 @@ async def whole(answer: HostConnection, limit_bytes: int = ANSWER_BYTES) -> byte
     return bytes(body)
 
 
-async def _connected(host: _Host, trust: ssl.SSLContext | None) -> HostConnection:
+async def _open_connection(host: _Host, trust: ssl.SSLContext | None) -> HostConnection:
     """A connection to the first address of the host that takes one."""
     loop = asyncio.get_running_loop()
     addresses = [str(each[4][0]) for each in await loop.getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM)]

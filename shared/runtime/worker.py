@@ -97,7 +97,7 @@ class Worker:
         """Run *job* beside the others, and look for more work when it ends."""
         task = asyncio.create_task(job)
         self._jobs.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._end_job)
         return task
 
     async def stop(self) -> None:
@@ -122,12 +122,12 @@ class Worker:
         await asyncio.gather(*self._jobs, return_exceptions=True)
         self._lock.release()
 
-    def _kicked(self) -> None:
+    def _on_kick(self) -> None:
         if self._listener is not None:
             self._listener.drain()
         self._wake.set()
 
-    def _ended(self, job: asyncio.Task[None]) -> None:
+    def _end_job(self, job: asyncio.Task[None]) -> None:
         self._jobs.discard(job)
         if not job.cancelled() and (error := job.exception()) is not None:
             log.error("worker.job_failed", worker=self._name, exc_info=error)
@@ -140,7 +140,7 @@ class Worker:
             await self._lock.acquire()
         if self._listener is None:
             self._listener = Listener(self._sockets, self._name)
-            asyncio.get_running_loop().add_reader(self._listener.fileno(), self._kicked)
+            asyncio.get_running_loop().add_reader(self._listener.fileno(), self._on_kick)
 
     async def _loop(self) -> None:
         is_repaired = False

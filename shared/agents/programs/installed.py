@@ -63,11 +63,11 @@ def look(name: str, tested: str, install: str, chosen: str | None = None) -> Ins
     if path is None:
         place = f"{chosen!r} is no program" if chosen else f"{name!r} was not found on the PATH"
         return Installed(name, None, None, tested, f"{place}: install it with `{install}`")
-    return _asked(name, tested, path, path.stat().st_mtime_ns)
+    return _ask(name, tested, path, path.stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=32)
-def _asked(name: str, tested: str, path: Path, _: int) -> Installed:
+def _ask(name: str, tested: str, path: Path, _: int) -> Installed:
     said = _version(path)
     if isinstance(said, str):
         return Installed(name, path, None, tested, f"`{path} --version` failed ({said}): install {name} again")

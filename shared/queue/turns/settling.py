@@ -39,7 +39,7 @@ def settle(
     claims.complete(conn, claim, now_ms=now_ms)
     lines = [*asked_lines(claim), *(answered_line(claim, each, now_ms) for each in turn_replies)]
     agent_messages.append(conn, one_after_the_other(lines))
-    turn_replies = [_passed_on(conn, each, limits, now_ms) if each.tags else each for each in turn_replies]
+    turn_replies = [_pass_on(conn, each, limits, now_ms) if each.tags else each for each in turn_replies]
     turn_replies = [each for each in turn_replies if not (each.is_blank or _was_read(conn, claim, each))]
     news = outward(conn, claim.agent, claim.session_id, turn_replies, now_ms)
     responses.enqueue_many(conn, news, now_ms=now_ms)
@@ -95,7 +95,7 @@ def _note_session(
     )
 
 
-def _passed_on(conn: apsw.Connection, reply: TurnReply, limits: MailLimits, now_ms: int) -> TurnReply:
+def _pass_on(conn: apsw.Connection, reply: TurnReply, limits: MailLimits, now_ms: int) -> TurnReply:
     """Send what the reply's tags say; the reply as it then stands for the place that the message came from."""
     done = handoffs.pass_on(conn, reply.asked, reply.text, reply.tags, limits=limits, now_ms=now_ms)
     texts = [reply.text, *done.here, *done.problems]

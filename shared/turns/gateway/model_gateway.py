@@ -97,7 +97,7 @@ class ModelGateway:
         known = upstreams(models)
         if upstream is not None and (why := models.why_no_login(upstream, now_ms=clock.now_ms())):
             raise ConfigInvalid(why)
-        server = self._made(models)
+        server = self._ensure_server(models)
         door, url = _door(name), None
         if has_sandbox:
             await server.open(door)
@@ -114,7 +114,7 @@ class ModelGateway:
             path: of the session's Unix socket: its door.
         """
         models = self._models = self._models or GatewaySettings.load()
-        return await self._made(models).serve(listening, path.name)
+        return await self._ensure_server(models).serve(listening, path.name)
 
     async def record(self, name: TurnName, model: str, tokens: Tokens, *, now_ms: int) -> None:
         """Count what a program took from a model without this gateway, as it says itself."""
@@ -153,7 +153,7 @@ class ModelGateway:
         """Whether each token that we know is of a program behind this door; what we don't know is refused later."""
         return all(self._book.door(token) in (None, door) for token in headers.tokens(scope["headers"]))
 
-    def _made(self, models: GatewaySettings) -> "ProgramServer":
+    def _ensure_server(self, models: GatewaySettings) -> "ProgramServer":
         if self._server is None:
             from shared.turns.gateway.server import (
                 ProgramServer,  # with the proxy 15 MB that most dispatches do not need

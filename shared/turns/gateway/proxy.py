@@ -89,7 +89,7 @@ class ModelProxy:
         work = asyncio.ensure_future(_Exchange(self, route, turn, scope, send).run(request))
         turn.requests.add(work)
         try:
-            is_whole = await _unless_gone(work, receive)
+            is_whole = await _run_unless_gone(work, receive)
         finally:
             turn.requests.discard(work)
         if not is_whole:
@@ -298,9 +298,9 @@ async def _body(scope: Scope, receive: Receive) -> bytes | None:
             return b"".join(parts)
 
 
-async def _unless_gone(work: asyncio.Task[bool], receive: Receive) -> bool:
+async def _run_unless_gone(work: asyncio.Task[bool], receive: Receive) -> bool:
     """The outcome of *work*; False where it was cut off, because its program went away or its turn ended."""
-    gone = asyncio.ensure_future(_gone(receive))
+    gone = asyncio.ensure_future(_wait_until_gone(receive))
     try:
         await asyncio.wait([work, gone], return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -315,7 +315,7 @@ async def _unless_gone(work: asyncio.Task[bool], receive: Receive) -> bool:
         return False
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_until_gone(receive: Receive) -> None:
     """Return when the program has closed its connection."""
     while (await receive())["type"] != "http.disconnect":
         continue
@@ -326,7 +326,7 @@ async def _close(scope: Scope, receive: Receive) -> None:
     close: Callable[[], None] | None = scope.get(CLOSE)
     if close is not None:
         close()
-        await _gone(receive)
+        await _wait_until_gone(receive)
 
 
 async def _start(send: Send, status: int, given: Headers) -> None:
