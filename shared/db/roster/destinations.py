@@ -11,6 +11,7 @@ from typing import NamedTuple
 import apsw
 
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
+from shared.db.engine.columns import listed
 from shared.db.engine.connection import rows
 
 _LONGEST = 64
@@ -27,6 +28,9 @@ class Destination(NamedTuple):
     target_agent: str | None
 
 
+_COLUMNS = listed(Destination._fields)
+
+
 def slug(text: str) -> str:
     """*text* as a name: lower-case Latin letters, digits and single ``-``; empty if it has none of them. Pure."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
@@ -37,7 +41,7 @@ def of_agent(conn: apsw.Connection, agent: str) -> list[Destination]:
     """The agent's destinations, by name."""
     found = rows(
         conn,
-        "SELECT agent, name, target_chat, target_agent FROM destinations WHERE agent = :agent ORDER BY name",
+        f"SELECT {_COLUMNS} FROM destinations WHERE agent = :agent ORDER BY name",
         {"agent": agent},
     )
     return list(map(Destination._make, found))
@@ -47,7 +51,7 @@ def get(conn: apsw.Connection, agent: str, name: str) -> Destination | None:
     """The agent's destination with this name, or None."""
     found = rows(
         conn,
-        "SELECT agent, name, target_chat, target_agent FROM destinations WHERE agent = :agent AND name = :name",
+        f"SELECT {_COLUMNS} FROM destinations WHERE agent = :agent AND name = :name",
         {"agent": agent, "name": name},
     )
     return Destination(*found[0]) if found else None
@@ -59,12 +63,12 @@ def find(
     """The agent's destination for this chat or agent, or None: it may not send there."""
     found = rows(
         conn,
-        """
-        SELECT agent, name, target_chat, target_agent
+        f"""
+        SELECT {_COLUMNS}
           FROM destinations
          WHERE agent = :agent AND target_chat = :chat AND target_chat IS NOT NULL
          UNION ALL
-        SELECT agent, name, target_chat, target_agent
+        SELECT {_COLUMNS}
           FROM destinations
          WHERE agent = :agent AND target_agent = :target_agent AND target_agent IS NOT NULL
         """,
@@ -103,11 +107,11 @@ def put(
     called = name or _free(conn, agent, made)
     made_now = rows(
         conn,
-        """
+        f"""
         INSERT INTO destinations (agent, name, target_chat, target_agent, created_at)
         VALUES (:agent, :name, :chat, :to, :now)
         ON CONFLICT (agent, name) DO NOTHING
-        RETURNING agent, name, target_chat, target_agent
+        RETURNING {_COLUMNS}
         """,
         {"agent": agent, "name": called, "chat": chat, "to": target_agent, "now": now_ms},
     )
@@ -173,11 +177,11 @@ def rename(conn: apsw.Connection, agent: str, name: str, new_name: str) -> Desti
         _check_name(new_name)
     found = rows(
         conn,
-        """
+        f"""
         UPDATE OR IGNORE destinations
            SET name = :new_name
          WHERE agent = :agent AND name = :name
-        RETURNING agent, name, target_chat, target_agent
+        RETURNING {_COLUMNS}
         """,
         {"agent": agent, "name": name, "new_name": new_name},
     )

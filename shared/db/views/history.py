@@ -6,6 +6,7 @@ import apsw
 from typing_extensions import TypedDict
 
 from shared.core import content
+from shared.db.engine.columns import listed
 from shared.db.engine.connection import rows
 from shared.db.engine.named_rows import NEWEST, named
 
@@ -23,31 +24,33 @@ class HistoryLine(TypedDict):
     created_at: int
 
 
-HISTORY = """
-    SELECT id, agent_id, role, channel, sender, message_id, content, created_at
+_LINE = listed(HistoryLine.__annotations__)
+
+HISTORY = f"""
+    SELECT {_LINE}
       FROM agent_messages
      WHERE agent_id = :agent AND (:channel IS NULL OR channel = :channel)
      ORDER BY id DESC
      LIMIT :limit
 """
 
-HISTORY_AFTER = """
-    SELECT id, agent_id, role, channel, sender, message_id, content, created_at
+HISTORY_AFTER = f"""
+    SELECT {_LINE}
       FROM agent_messages
      WHERE agent_id = :agent AND id > :after AND (:channel IS NULL OR channel = :channel)
      ORDER BY id
      LIMIT :limit
 """
 
-HISTORY_OF_ALL = """
-    SELECT id, agent_id, role, channel, sender, message_id, content, created_at
+HISTORY_OF_ALL = f"""
+    SELECT {_LINE}
       FROM agent_messages
      ORDER BY id DESC
      LIMIT :limit
 """
 
-HISTORY_OF_ALL_AFTER = """
-    SELECT id, agent_id, role, channel, sender, message_id, content, created_at
+HISTORY_OF_ALL_AFTER = f"""
+    SELECT {_LINE}
       FROM agent_messages
      WHERE id > :after
      ORDER BY id
@@ -68,16 +71,16 @@ def history(
     return named(HistoryLine, rows(conn, sql, {name: value for name, value in values.items() if f":{name}" in sql}))
 
 
-HISTORY_BEFORE = """
-    SELECT id, agent_id, role, channel, sender, message_id, content, created_at
+HISTORY_BEFORE = f"""
+    SELECT {_LINE}
       FROM agent_messages
      WHERE agent_id = :agent AND id < :before
      ORDER BY id DESC
      LIMIT :limit
 """
 
-HISTORY_OF_ALL_BEFORE = """
-    SELECT id, agent_id, role, channel, sender, message_id, content, created_at
+HISTORY_OF_ALL_BEFORE = f"""
+    SELECT {_LINE}
       FROM agent_messages
      WHERE id < :before
      ORDER BY id DESC
@@ -104,16 +107,18 @@ class RoomLine(TypedDict):
     created_at: int
 
 
-ROOM = """
-    SELECT id, team_id, from_agent, message, created_at
+_ROOM_LINE = listed(RoomLine.__annotations__)
+
+ROOM = f"""
+    SELECT {_ROOM_LINE}
       FROM chat_messages
      WHERE team_id = :team
      ORDER BY id DESC
      LIMIT :limit
 """
 
-ROOM_AFTER = """
-    SELECT id, team_id, from_agent, message, created_at
+ROOM_AFTER = f"""
+    SELECT {_ROOM_LINE}
       FROM chat_messages
      WHERE team_id = :team AND id > :after
      ORDER BY id

@@ -16,7 +16,6 @@ from shared.db.roster.agents import SETTINGS
 app = group("Agents and their settings.")
 
 Id = Annotated[str, typer.Argument(metavar="AGENT", help="Its id: a-z, 0-9, _ and -.")]
-Text = Annotated[str | None, typer.Option(metavar="TEXT")]
 
 
 @command(app, "list")
