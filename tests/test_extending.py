@@ -1,7 +1,7 @@
 """What one adds to Postroom is in one place, shown in a copy of the tree.
 
-A channel, a provider, a tool and a job are one new file and one registry line. A setting of an agent is its column and
-its declaration.
+A channel, a provider, a tool and a job are one new file and one registry line. A setting of an agent or a wiring is its
+column and its declaration.
 """
 
 import contextlib
@@ -186,7 +186,11 @@ SETTING = """
         MaxLen(80),
         RowSetting("What it says first of all.", "motto", "said before the first answer", unset="silence"),
     ] = ""
-"""
+    """
+
+SETTING_OF_A_WIRING = """
+    mood: Annotated[Literal["calm", "merry"], RowSetting("How it answers.", "mood")] = "calm"
+    """
 
 
 @pytest.fixture
@@ -356,15 +360,27 @@ def test_a_tool_is_one_file_and_one_line(tree):
     assert wrong["text"].startswith("argument 'sides': should be a valid integer")
 
 
-def test_a_setting_of_an_agent_is_its_column_and_its_declaration(tree):
+def declare(tree, table, column, path, text, before):
+    """Add the column and the declaration of a setting to the copy."""
     number = 1 + max(int(each.name[:4]) for each in (tree / "shared/db/migrations").glob("*.sql"))
-    migration = f"shared/db/migrations/{number:04}_motto.sql"
-    (tree / migration).write_text("ALTER TABLE agents ADD COLUMN motto TEXT NOT NULL DEFAULT '';\n")
-    rows = tree / "shared/db/roster/agents.py"
-    rows.write_text(rows.read_text().replace("    is_default: bool", f"{SETTING[1:]}    is_default: bool"))
-    assert changes(tree) == {migration: (1, 0), "shared/db/roster/agents.py": (5, 0)}
-
+    migration = f"shared/db/migrations/{number:04}_more.sql"
+    (tree / migration).write_text(f"ALTER TABLE {table} ADD COLUMN {column};\n")
+    rows = (tree / path).read_text()
+    assert rows.count(before) == 1
+    (tree / path).write_text(rows.replace(before, f"{text.lstrip()}{before}"))
+    assert changes(tree) == {migration: (1, 0), path: (len(text.strip().splitlines()), 0)}
     shutil.copytree(ROOT / "emulator", tree / "emulator", ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def test_a_setting_of_an_agent_is_its_column_and_its_declaration(tree):
+    declare(
+        tree,
+        "agents",
+        "motto TEXT NOT NULL DEFAULT ''",
+        "shared/db/roster/agents.py",
+        SETTING,
+        "is_default: bool = False",
+    )
     (tree / "postroom.toml").write_text('[agents.coder]\nmotto = "from the file"\n')
     with running(tree, "api") as urls:
         api = f"{urls['api']}/api"
@@ -387,6 +403,22 @@ def test_a_setting_of_an_agent_is_its_column_and_its_declaration(tree):
     assert "What it says first of all." in emulator(tree, "", "agents", "set", "--help")
     page = run(tree, "shared.roster.agents_page")
     assert "| `motto` | `--motto` | silence | text, at most 80 characters | What it says first of all. |" in page
+
+
+def test_a_setting_of_a_wiring_is_its_column_and_its_declaration(tree):
+    column, path = "mood TEXT NOT NULL DEFAULT 'calm'", "shared/db/roster/wirings.py"
+    declare(tree, "wirings", column, path, SETTING_OF_A_WIRING, "priority: Annotated[")
+    with running(tree, "api") as urls:
+        api = f"{urls['api']}/api"
+        call("POST", f"{api}/chats", {"channel": "telegram", "platformId": "1"})
+        made = call("PUT", f"{api}/chats/1/wirings/assistant", {})["wiring"]["mood"]
+        put = call("PUT", f"{api}/chats/1/wirings/assistant", {"mood": "merry"})["wiring"]["mood"]
+        emulator(tree, urls["api"], "wirings", "set", "1", "assistant", "--mood", "calm")
+        shown = call("GET", f"{api}/chats/1/wirings/assistant")["mood"]
+        schemas = call("GET", f"{api}/openapi.json")["components"]["schemas"]
+    assert (made, put, shown) == ("calm", "merry", "calm")
+    words = {"enum": ["calm", "merry"], "title": "Mood", "type": "string"}
+    assert [schemas[name]["properties"]["mood"] for name in ("WiringChangeBody", "Wiring")] == [words] * 2
 
 
 def emulator(tree, url, *arguments, code=0):
