@@ -9,7 +9,7 @@ from typing import Any
 
 from emulator.base.errors import NotReady
 from emulator.storage.s3_process import BUCKET
-from infra.litestream import Lease, LitestreamSupervisor
+from infra.litestream import Doubt, Lease, LitestreamSupervisor
 from shared.db.replica.litestream_program import program
 
 PREFIX = "db"
@@ -55,9 +55,6 @@ class EmulatorLitestream(LitestreamSupervisor):
         self._config = run / "litestream.yml"
         self._hear = on_line
         self._trouble = on_trouble
-        self._reason_behind = ""
-        self._may_start = asyncio.Event()  # cleared while a drill holds Litestream dead
-        self._may_start.set()
         super().__init__(
             [program(), "replicate", "-config", str(self._config), "-no-expand-env"],
             replica=replica,
@@ -68,6 +65,7 @@ class EmulatorLitestream(LitestreamSupervisor):
             report=self._tell_trouble,
             on_line=self._pass_on,
             stop_limit_s=STOP_LIMIT_S,
+            configure=self._configure,
             retention_ms=retention_ms,
         )
 
@@ -92,14 +90,15 @@ class EmulatorLitestream(LitestreamSupervisor):
 
     def kill(self) -> int | None:
         """Kill Litestream, and start no other before :meth:`revive`; its process id."""
-        self._may_start.clear()
+        self.life.may_follow.clear()
         pid = self.pid
-        self._end_untrusted()
+        self.life.hold(Doubt.DISPROVEN)
+        self.life.kill()
         return pid
 
     def revive(self) -> None:
         """Start another Litestream after :meth:`kill`."""
-        self._may_start.set()
+        self.life.may_follow.set()
 
     async def wait_begun(self, limit_s: float) -> str | None:
         """Wait until commits are in the bucket again, and a restore finds them; why not, or None."""
@@ -112,19 +111,9 @@ class EmulatorLitestream(LitestreamSupervisor):
                 return None
         return problem or "the bucket has no full copy yet"
 
-    async def _start_another(self) -> asyncio.subprocess.Process | None:
-        starting: asyncio.Future[Any] = asyncio.ensure_future(self._may_start.wait())
-        ending: asyncio.Future[Any] = self._ending
-        await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)
-        starting.cancel()
-        return await super()._start_another()
-
-    def _configure(self) -> None:
-        self._config.write_text(json.dumps(self._configuration(), indent=2))  # JSON is YAML too
-
-    def _configuration(self) -> dict[str, Any]:
+    def _configure(self, prefix_url: str) -> None:
         """As infra/litestream.yml, with short intervals: a person is watching, and the bucket is on this machine."""
-        return {
+        configuration = {
             "socket": {"enabled": True, "path": str(self.control), "permissions": 0o600},
             "logging": {"level": "info", "type": "json"},
             "l0-retention": "1h",
@@ -135,21 +124,20 @@ class EmulatorLitestream(LitestreamSupervisor):
                     "path": str(self._database),
                     "monitor-interval": "100ms",
                     "truncate-page-n": 1_000_000_000,
-                    "replica": {"url": self.current_url, "sync-interval": "200ms", "auto-recover": False},
+                    "replica": {"url": prefix_url, "sync-interval": "200ms", "auto-recover": False},
                 }
             ],
         }
+        self._config.write_text(json.dumps(configuration, indent=2))  # JSON is YAML too
 
     @property
     def problem(self) -> str | None:
         """Why commits do not reach the bucket, as far as it is known without asking; None if they do."""
         if self.pid is None:
             return "litestream ended and is restarted"
-        return self._reason_behind if self.is_behind else None
+        return self.behind
 
     def _tell_trouble(self, event: str, **facts: Any) -> None:
-        if event == "replicate.behind":
-            self._reason_behind = str(facts["reason"])
         if event in _SENTENCES:
             self._trouble(_SENTENCES[event].format(**facts))
 

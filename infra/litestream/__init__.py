@@ -13,11 +13,13 @@ from infra.litestream.prepare import Ready, Step, prepare_replication
 from infra.litestream.replica_settings import lease_ms_from, retention_ms_from
 from infra.litestream.restored_files import FileRefused
 from infra.litestream.restored_files import restore as restore_prefix
+from infra.litestream.supervision.doubt import Doubt
 from infra.litestream.supervisor import Fenced, LitestreamSupervisor
 
 __all__ = [
     "Comparison",
     "DeadWriter",
+    "Doubt",
     "DrillRefused",
     "DrillResult",
     "Fenced",

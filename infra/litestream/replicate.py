@@ -21,6 +21,7 @@ from infra.litestream.lease import Lease
 from infra.litestream.prepare import Ready, prepare_replication
 from infra.litestream.replica_settings import retention_ms_from, upload_every_from, verify_every_ms_from
 from infra.litestream.restore import STORE_AWAY, exit_code, lock_replication, own_lease, setting
+from infra.litestream.supervision.trouble_report import TroubleReport
 from infra.litestream.supervisor import Fenced, LitestreamSupervisor
 from shared.core import logs
 from shared.core.errors import PostroomError
@@ -144,14 +145,12 @@ async def keep_replicating(
 
 async def _ready(database: Path, url: str, lease: Lease, ended: "asyncio.Future[None]") -> Ready | None:
     """Wait until the bucket answers, then prepare; None when a signal ended it before that."""
-    is_reported = False
+    waiting = TroubleReport(log_event, "replicate.waiting")
     while not ended.done():
         try:
             return await prepare_replication(database, url, lease, os.environ, may_restore=False)
         except STORE_AWAY as error:
-            if not is_reported:
-                log.error("replicate.waiting", reason=str(error))
-            is_reported = True
+            waiting.see(str(error))
         await asyncio.wait([ended], timeout=_AGAIN_S)
     return None
 

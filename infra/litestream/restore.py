@@ -31,6 +31,7 @@ from infra.litestream.lease import Lease, LeaseHeld, lease_on
 from infra.litestream.prepare import RESTORE_LIMIT_S, prepare_replication
 from infra.litestream.replica_settings import lease_ms_from
 from infra.litestream.restored_files import FileRefused, ReplicaRefused, restore
+from infra.litestream.supervision.trouble_report import TroubleReport
 from shared.core import logs
 from shared.core.errors import ConfigInvalid, DatabaseUnavailable, InUse, PostroomError
 from shared.core.time.durations import parse_ms
@@ -96,7 +97,7 @@ async def _run(options: argparse.Namespace) -> None:
     lock = lock_replication(database)
     lease = own_lease(database, url)
     deadline = time.monotonic() + options.wait / 1000
-    is_reported = False
+    waiting = TroubleReport(log.warning, "restore.waiting")
     while True:
         try:
             ready = await prepare_replication(database, url, lease, os.environ, keep_file=options.keep_file)
@@ -104,9 +105,7 @@ async def _run(options: argparse.Namespace) -> None:
         except (LeaseHeld, *STORE_AWAY) as error:
             if time.monotonic() >= deadline:
                 raise
-            if not is_reported:
-                log.warning("restore.waiting", reason=str(error))
-            is_reported = True
+            waiting.see(str(error))
         await asyncio.sleep(_WAIT_STEP_S)
     lock.release()
     facts = {"step": ready.step.name.lower(), "replica": ready.url, "txid": ready.txid}

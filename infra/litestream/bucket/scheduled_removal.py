@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from infra.litestream.bucket import retention
 from infra.litestream.lease import Lease, LeaseLost
+from infra.litestream.supervision.trouble_report import TroubleReport
 from shared.core.errors import PostroomError
 from shared.core.time import clock
 from shared.db.replica.lease_record import prefix_url
@@ -40,13 +41,10 @@ class ScheduledRemoval:
 
     async def run(self) -> None:
         """Remove what is due, for ever; report the first failure of several."""
-        is_reported = False
+        trouble = TroubleReport(self._report, "replicate.cant_remove")
         while True:
             await asyncio.sleep(_EVERY_S)
-            problem = await self.remove()
-            if problem is not None and not is_reported:
-                self._report("replicate.cant_remove", reason=problem)
-            is_reported = problem is not None
+            trouble.see(await self.remove())
 
     async def remove(self) -> str | None:
         """Remove files of an old prefix, if one is due. Why that failed, or None; it may be tried again."""

@@ -14,22 +14,19 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from infra.litestream import local_state
+from infra.litestream.launch import LitestreamLaunch
 from infra.litestream.lease import Lease, in_daemon_thread
 from infra.litestream.prepare import Ready, Step, events_missing
-from infra.litestream.replica_settings import replicating_environment
 from infra.litestream.restored_files import HistoryFacts, read_restored_facts, remove, write_epoch
 from infra.litestream.standby.bucket_position import newest_position
 from infra.litestream.standby.copies import damage_of
 from infra.litestream.standby.follower import Follower
-from infra.litestream.wal import begin_log
-from infra.processes import kill_group, spawn
+from infra.processes import kill_group
 from shared.core import ids
 from shared.core.errors import PostroomError
 from shared.core.time import clock
-from shared.db.engine import checkpoints
 from shared.db.engine.owner_only import replace_text
-from shared.db.replica import lease_record, sync_permit
+from shared.db.replica import lease_record
 from shared.db.replica.lease_record import LeaseRecord, ReplicaPrefix, prefix_url
 from shared.db.replica.litestream_program import program
 from shared.db.replica.object_store import ObjectStore
@@ -67,7 +64,10 @@ class HeadStart:
         if not await asyncio.to_thread(self._clone, self._fresh):
             return False
         self._txid = txid
-        self.process = await self._start(environment)
+        launch = LitestreamLaunch(
+            [program(), "replicate", "-config", CONFIG_FILE], environment, self._database, self._control
+        )
+        self.process = await launch.start(prefix_url(self._url, self.prefix.path))
         return True
 
     @property
@@ -124,20 +124,6 @@ class HeadStart:
         replace_text(mark_of(self._database), self.prefix.path)
         fresh.replace(self._database)
         return True
-
-    async def _start(self, environment: Mapping[str, str]) -> asyncio.subprocess.Process:
-        sync_permit.revoke(self._control)
-        self._control.unlink(missing_ok=True)
-        await asyncio.to_thread(local_state.remove_mark, self._database)
-        lock = checkpoints.lock(self._database)
-        await lock.acquire()
-        try:
-            await asyncio.to_thread(begin_log, self._database)
-            url = prefix_url(self._url, self.prefix.path)
-            argv = [program(), "replicate", "-config", CONFIG_FILE]
-            return await spawn(argv, environment=replicating_environment(environment, url), pass_fds=[lock.fileno()])
-        finally:
-            lock.release()  # Litestream has it now
 
     def _remove_files(self, store: ObjectStore) -> None:
         while names := store.names(self.prefix.key(""), limit=_DELETED_AT_ONCE):

@@ -1,6 +1,7 @@
 """Local files that Litestream needs no more go; it replicates, compacts and restarts all the same."""
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -13,15 +14,16 @@ import pytest
 
 from infra.litestream import local_files, local_state
 from infra.litestream.local_files import FilePace, remove_sent, sent
-from shared.core.errors import NotReplicated
 from shared.db.engine import meta
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.replica.litestream_program import program, restore_command
 from shared.db.replica.sync import sync
 from shared.roster.new_database import prepare_database
 from tests.infra.litestream.test_litestream import until
-from tests.infra.litestream.test_replicate import Replicating, Scripted
+from tests.infra.litestream.test_replicate import Replicating, Scripted, answers
 from tests.infra.processes import Process
+
+__all__ = ["answers"]  # a fixture
 
 NOW_S = 1_800_000_000.0
 OLD_S = NOW_S - 61
@@ -207,48 +209,53 @@ def test_the_files_of_a_litestream_that_begins_meanwhile_stay(tmp_path: Path) ->
     assert positions(folder) == [*range(1, LATEST + 1)]
 
 
-@pytest.mark.parametrize(("replicated", "gone"), [(12, 12), (None, 0)], ids=["caught up", "behind"])
+def at(position: int) -> tuple[int, str]:
+    """The answer of a Litestream that has brought everything up to this position to the bucket."""
+    return 200, json.dumps({"txid": position, "replicated_txid": position})
+
+
+AWAY = 500, '{"error": "replica sync: connection refused"}'
+
+
+@pytest.mark.parametrize(("answer", "gone"), [(at(12), 12), (AWAY, 0)], ids=["caught up", "behind"])
 def test_the_supervisor_removes_files_when_litestream_has_caught_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replicated: int | None, gone: int
+    tmp_path: Path,
+    answers: list[tuple[int, str]],
+    answer: tuple[int, str],
+    gone: int,
 ) -> None:
     database = tmp_path / "postroom.db"
     prepare_database(database)
     folder = fill(local_state.level_0(database), written_at_s=1.0)
+    answers += [answer] * 3
 
-    async def answer(*_: object) -> int:
-        if replicated is None:
-            raise NotReplicated("the bucket is away")
-        return replicated
-
-    monkeypatch.setattr("infra.litestream.supervisor.sync", answer)
     Scripted(database, tmp_path / "litestream.sock").look(1)
 
     assert positions(folder) == [*range(gone + 1, LATEST + 1)]
 
 
 def test_the_supervisor_removes_many_files_before_its_next_look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    answers: list[tuple[int, str]],
 ) -> None:
     database = tmp_path / "postroom.db"
     prepare_database(database)
     folder = fill(local_state.level_0(database), written_at_s=time.time(), latest=401)
+    answers += [at(401)] * 9
 
-    async def answer(*_: object) -> int:
-        return 401
-
-    monkeypatch.setattr("infra.litestream.supervisor.sync", answer)
     Scripted(database, tmp_path / "litestream.sock").look_for_ever(lambda: len(positions(folder)) <= 300)
 
     assert positions(folder) == [*range(102, 402)]
 
 
-def test_the_supervisor_keeps_20_recent_files_while_many_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_supervisor_keeps_20_recent_files_while_many_come(
+    tmp_path: Path,
+    answers: list[tuple[int, str]],
+) -> None:
     database = tmp_path / "postroom.db"
     prepare_database(database)
     folder = fill(local_state.level_0(database), written_at_s=time.time(), latest=100)
-
-    async def answer(*_: object) -> int:
-        return 100
+    answers += [at(100)] * 99
 
     came = [time.monotonic()]
 
@@ -260,7 +267,6 @@ def test_the_supervisor_keeps_20_recent_files_while_many_come(tmp_path: Path, mo
             fill(folder, written_at_s=time.time(), first=newest + 1, latest=newest + 40)
         return positions(folder)[0] > 100
 
-    monkeypatch.setattr("infra.litestream.supervisor.sync", answer)
     Scripted(database, tmp_path / "litestream.sock").look_for_ever(is_seen)
 
     assert positions(folder)[0] == 101  # later ones are not in the bucket yet

@@ -268,7 +268,7 @@ def test_the_permit_is_revoked_before_another_litestream_and_granted_after_its_f
 
         def tell(event: str, **_: object) -> None:
             if event == "replicate.litestream_ended":
-                supervisor._grant_permit()  # the lease is renewed at any moment
+                supervisor.upkeep.grant()  # the lease is renewed at any moment
             found.append((event, sync_permit.is_valid(control)))
             if event == "replicate.litestream_started":
                 again.set()
@@ -286,18 +286,18 @@ def test_the_permit_is_revoked_before_another_litestream_and_granted_after_its_f
         await supervisor.start()
         assert not sync_permit.is_valid(control), "it has no full copy yet"
         await lease.note_full_copy(PREFIX, "epoch_x")
-        assert await supervisor._renew() is None
+        assert await supervisor.upkeep.renew() is None
         assert sync_permit.is_valid(control)
         (tmp_path / "l.sock.permit.tmp").mkdir()
-        assert "the sync permit can't be written" in (await supervisor._renew() or "")
+        assert "the sync permit can't be written" in (await supervisor.upkeep.renew() or "")
         (tmp_path / "l.sock.permit.tmp").rmdir()
         saying = asyncio.create_task(asyncio.to_thread(pipe.write_text, f"{said}\n"))
         await asyncio.wait_for(again.wait(), 20)
         await saying
-        assert await supervisor._renew() is None
+        assert await supervisor.upkeep.renew() is None
         assert not sync_permit.is_valid(control), "the new prefix has no full copy yet"
         await lease.note_full_copy(lease.record.current, "epoch_x")
-        assert await supervisor._renew() is None
+        assert await supervisor.upkeep.renew() is None
         assert sync_permit.is_valid(control)
         await supervisor.stop()
         assert not sync_permit.is_valid(control)
