@@ -27,7 +27,6 @@ from shared.db.replica.lease_record import ReplicaPrefix, prefix_url
 from shared.db.replica.object_store import open_store
 
 _SPARE = 64 * 1024 * 1024  # bytes that stay free
-_NEWER_MESSAGES = "SELECT message_id FROM messages WHERE id > :newest ORDER BY id LIMIT 20"
 _EVENTS = "SELECT * FROM events WHERE id BETWEEN :oldest AND :newest ORDER BY id"
 
 

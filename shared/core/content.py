@@ -194,8 +194,7 @@ class ApprovalPayload(TypedDict, total=False):
         sender: the stranger's name (kinds ``sender`` and ``chat``). For readers of the rows.
         agents: ids of the agents on offer, in the order of the options (kind ``chat``).
         action: a name from ``access.actions`` (kind ``action``).
-        tool: the name of the tool (kind ``tool``).
-        arguments: of the action or the tool. ``access.cards`` shows them.
+        arguments: of the action. ``access.cards`` shows them.
         is_global: an admin of one agent may not decide (kinds ``action`` and ``budget``).
         why: the agent's reason. ``access.cards`` shows it.
         budget, amount, start: the row of a budget, its amount, and the start of the period (kind ``budget``).
@@ -206,7 +205,6 @@ class ApprovalPayload(TypedDict, total=False):
     sender: str
     agents: list[str]
     action: str
-    tool: str
     arguments: dict[str, Any]
     is_global: bool
     why: str

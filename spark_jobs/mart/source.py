@@ -68,9 +68,6 @@ class PinnedTables:
             ((found,),) = cursor.fetchall()
         return None if found is None else int(found)
 
-    def has_column(self, name: str, column: str) -> bool:
-        return column in {field.name for field in self._describe(name).fields}
-
     def _fields(self, name: str, left_out: frozenset[str]) -> StructType:
         return StructType([field for field in self._describe(name).fields if field.name not in left_out])
 

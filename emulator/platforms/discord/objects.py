@@ -13,7 +13,6 @@ from emulator.platforms.discord.attachments import Cdn
 from emulator.platforms.initial_people import GUILD_ID, DiscordApp, bot_name
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 
-THREAD_TYPES = (10, 11, 12)
 DEFAULT, THREAD_CREATED, REPLY, SLASH_ANSWER = 0, 18, 19, 20  # the types of a message
 
 

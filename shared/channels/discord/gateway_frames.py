@@ -22,7 +22,6 @@ from shared.channels.discord.objects import DiscordAttachment, DiscordMember, Di
 from shared.core.content import QuotedMessage
 
 _WRITTEN_BY_PEOPLE = (0, 19)  # an ordinary message, and a reply
-_DIRECT = 1
 _GROUP_DM = 3
 _FORWARD = 1
 _LONGEST_NAME = 80  # of a person, in the name of a thread, which has at most 100 characters

@@ -13,7 +13,6 @@ from shared.channels.markdown.source import split_source, tables_as_code
 from shared.channels.multipart import Form
 
 PART_UNITS = 1900  # Discord's limit is 2000
-FILE_BYTES = 10 * 1024 * 1024
 MOST_FILES = 10
 
 _REQUEST_BYTES = 24 * 1024 * 1024  # Discord's limit is 25 MiB, with the text

@@ -183,55 +183,23 @@ def ask_action(
     """
     wanted = actions.get(action)
     checked = wanted.check(conn, agent, arguments)
-    new = NewApproval(
-        "action",
-        {"action": action, "arguments": checked, "is_global": wanted.is_global, "why": why},
-        agent=agent,
-        session_id=session_id,
-        title=f"Agent {agent} asks to {wanted.words}",
-    )
-    return _ask_for_agent(conn, new, [action, checked], policy=policy, now_ms=now_ms)
-
-
-def ask_tool(
-    conn: apsw.Connection,
-    session_id: int,
-    agent: str,
-    tool: str,
-    arguments: Mapping[str, Any],
-    *,
-    policy: AccessPolicy,
-    now_ms: int,
-) -> Approval:
-    """Ask whether *agent* may use a tool with these arguments; the session is told the decision.
-
-    Raises:
-        ConfigInvalid: the arguments are too long to read.
-        WrongState: the session has too many pending requests.
-    """
-    new = NewApproval(
-        "tool",
-        {"tool": tool, "arguments": dict(arguments)},
-        agent=agent,
-        session_id=session_id,
-        title=f"Agent {agent} asks to use the tool {cards.line(tool, cards.LONGEST_NAME)}",
-    )
-    return _ask_for_agent(conn, new, [tool, dict(arguments)], policy=policy, now_ms=now_ms)
-
-
-def _ask_for_agent(
-    conn: apsw.Connection, new: NewApproval, what: list[Any], *, policy: AccessPolicy, now_ms: int
-) -> Approval:
-    text = json.dumps(what, sort_keys=True)
+    text = json.dumps([action, checked], sort_keys=True)
     if len(text) > MOST_BYTES:
         raise ConfigInvalid(
             f"the arguments have {len(text):,} bytes, too many to read on a card; at most {MOST_BYTES:,} are allowed"
         )
-    subject = json.dumps([new.session_id, hashlib.sha256(text.encode()).hexdigest()])
-    pending = approvals.pending_of_session(conn, new.session_id or 0)
+    new = NewApproval(
+        "action",
+        {"action": action, "arguments": checked, "is_global": wanted.is_global, "why": why},
+        subject=json.dumps([session_id, hashlib.sha256(text.encode()).hexdigest()]),
+        agent=agent,
+        session_id=session_id,
+        title=f"Agent {agent} asks to {wanted.words}",
+    )
+    pending = approvals.pending_of_session(conn, session_id)
     expires_at = now_ms + policy.approval_life_ms
     with conn:  # a savepoint: a refused request leaves no row
-        approval, is_new = approvals.request(conn, new._replace(subject=subject), expires_at=expires_at, now_ms=now_ms)
+        approval, is_new = approvals.request(conn, new, expires_at=expires_at, now_ms=now_ms)
         if is_new and pending >= MOST_ASKED:
             raise WrongState(f"{pending} requests of this session wait for a decision: wait until one is decided")
     if is_new:

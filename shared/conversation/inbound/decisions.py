@@ -250,10 +250,6 @@ def _settle_action(conn: apsw.Connection, decided: Approval, policy: AccessPolic
     return _Consequence(action.do(conn, agent, wanted, now_ms=now_ms))
 
 
-def _settle_tool(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
-    return _Consequence()
-
-
 def _settle_budget(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
     if decided.status != "approved":
         return _Consequence()
@@ -265,7 +261,6 @@ _CONSEQUENCES = {
     "sender": _settle_sender,
     "chat": _settle_chat,
     "action": _settle_action,
-    "tool": _settle_tool,
     "budget": _settle_budget,
 }
 

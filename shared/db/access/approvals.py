@@ -12,7 +12,7 @@ approval of a kind and subject.
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import apsw
 
@@ -23,7 +23,6 @@ from shared.db.engine.connection import rows, scalar
 from shared.db.queue import events
 
 Status = Literal["pending", "approved", "refused", "expired"]
-STATUSES: tuple[Status, ...] = get_args(Status)
 YES_OR_NO = ("Approve", "Refuse")
 OF_STRANGERS = ("sender", "chat")  # the kinds that a stranger can cause
 

@@ -3,7 +3,6 @@
 ::
 
     ask ──> open ──answer──> answered
-             ├──cancel─────> cancelled
              └──expire─────> expired
 
 Each way out is one UPDATE that expects an open question: of two answers at once, the second finds it closed.
@@ -175,7 +174,7 @@ def answer(
 
     Raises:
         NotFound: there is no such question.
-        WrongState: it is answered or cancelled already, or its time is over.
+        WrongState: it is answered already, or its time is over.
     """
     found = rows(
         conn,
@@ -197,27 +196,6 @@ def answer(
     )
     _check_changed(conn, question_id, found)
     _tell(conn, "question_answered", found[0], now_ms=now_ms)
-
-
-def cancel(conn: apsw.Connection, question_id: str, *, now_ms: int) -> None:
-    """Cancel the question: the answer is no longer needed.
-
-    Raises:
-        NotFound: there is no such question.
-        WrongState: it is no longer open.
-    """
-    found = rows(
-        conn,
-        """
-        UPDATE questions
-           SET status = 'cancelled', updated_at = :now
-         WHERE question_id = :id AND status = 'open'
-        RETURNING question_id, message_id, session_id
-        """,
-        {"now": now_ms, "id": question_id},
-    )
-    _check_changed(conn, question_id, found)
-    _tell(conn, "question_cancelled", found[0], now_ms=now_ms)
 
 
 EXPIRE = """

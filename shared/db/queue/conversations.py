@@ -3,22 +3,11 @@
 A closed conversation stays closed; a later message to it begins a new one.
 """
 
-from typing import NamedTuple
-
 import apsw
 
 from shared.core import ids
 from shared.db.engine.connection import rows, scalar
 from shared.db.queue import events
-
-
-class Conversation(NamedTuple):
-    """A row of ``conversations``; *status* is ``open`` or ``closed``."""
-
-    id: str
-    status: str
-    created_at: int
-    last_active: int
 
 
 def begin(conn: apsw.Connection, *, now_ms: int) -> str:
@@ -28,12 +17,6 @@ def begin(conn: apsw.Connection, *, now_ms: int) -> str:
         "INSERT INTO conversations (id, created_at, last_active) VALUES (:id, :now, :now)", {"id": id_, "now": now_ms}
     )
     return id_
-
-
-def get(conn: apsw.Connection, id_: str) -> Conversation | None:
-    """The conversation, or None."""
-    found = rows(conn, "SELECT id, status, created_at, last_active FROM conversations WHERE id = :id", {"id": id_})
-    return Conversation._make(found[0]) if found else None
 
 
 def touch(conn: apsw.Connection, id_: str, *, now_ms: int) -> bool:

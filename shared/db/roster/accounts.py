@@ -85,11 +85,6 @@ def agent_of(conn: apsw.Connection, name: str) -> str | None:
     return found
 
 
-def of_agent(conn: apsw.Connection, agent: str) -> list[Account]:
-    """The accounts that are the agent's own, by name."""
-    return list(map(Account._make, rows(conn, _SELECT + " WHERE agent = :agent ORDER BY name", {"agent": agent})))
-
-
 def add(conn: apsw.Connection, name: str, *, agent: str | None = None, now_ms: int) -> Account:
     """Add an account that an operator gives.
 

@@ -13,7 +13,6 @@ from shared.core import logs
 from shared.core.call_scopes import CallLimits, CallPacing, CallScopes, LimitHold, Scope
 from shared.core.errors import RateLimited
 from shared.core.time import clock
-from shared.db.engine.connection import transaction
 from shared.db.engine.group_commit import Writer
 from shared.db.platforms import call_holds
 from shared.db.platforms.call_holds import CallHold
@@ -106,16 +105,6 @@ def paced_over(client: Client, reader: apsw.Connection, writer: Writer) -> Paced
         await writer.run(work, durable=False)
 
     return PacedClient(client, RowPacing(reader, write))
-
-
-def paced_by(client: Client, conn: apsw.Connection) -> PacedClient:
-    """The client of a command that has one connection; *conn* has no open transaction while a call is made."""
-
-    async def write(work: Callable[[apsw.Connection], None]) -> None:
-        with transaction(conn):
-            work(conn)
-
-    return PacedClient(client, RowPacing(conn, write))
 
 
 def held_bots(conn: apsw.Connection, *, now_ms: int) -> dict[str, int]:

@@ -209,7 +209,7 @@ def test_an_expired_approval_is_told_on_its_card_and_to_the_requester(conn, envi
     person(conn, "1", "owner")
     _, session = make_session(conn)
     with transaction(conn):
-        requests.ask_tool(conn, session, "assistant", "shell", {"command": "ls"}, policy=POLICY, now_ms=NOW)
+        requests.ask_action(conn, session, "assistant", "create_agent", {"name": "Bob"}, policy=POLICY, now_ms=NOW)
     listeners = [Listener(environment, name) for name in ("dispatch", "deliver")]
     assert done(sweep_at(LATE)) == {"expired_approvals": 1}
     for listener in listeners:
@@ -223,7 +223,7 @@ def test_an_expired_approval_is_told_on_its_card_and_to_the_requester(conn, envi
 def test_a_sweep_asks_approvers_who_can_be_reached_by_now(conn):
     _, session = make_session(conn)
     with transaction(conn):
-        requests.ask_tool(conn, session, "assistant", "shell", {}, policy=POLICY, now_ms=NOW)
+        requests.ask_action(conn, session, "assistant", "create_agent", {"name": "Bob"}, policy=POLICY, now_ms=NOW)
     assert done(sweep_at(NOW)) == {}
     person(conn, "1", "owner")
     assert done(sweep_at(NOW)) == {"shown_approvals": 1}

@@ -267,11 +267,6 @@ def ask_action(conn, session, action="create_agent", given=None, why=""):
         )
 
 
-def ask_tool(conn, session, tool="shell", **given):
-    with transaction(conn):
-        return requests.ask_tool(conn, session, "assistant", tool, given, policy=POLICY, now_ms=NOW)
-
-
 def test_the_card_of_an_action_shows_every_argument(conn):
     person(conn, OWNER, "owner")
     _, session = make_session(conn)
@@ -307,38 +302,38 @@ def test_an_impossible_action_is_refused_before_an_approver_is_asked(conn, actio
     assert column(conn, "SELECT count(*) FROM approvals") == [0]
 
 
-def test_an_admin_of_one_agent_is_not_asked_about_a_new_agent(conn):
+def test_an_admin_of_one_agent_is_not_asked_about_a_new_agent(conn, place):
     person(conn, "7", "admin", "assistant")
     person(conn, "9", "owner")
     _, session = make_session(conn)
     ask_action(conn, session)
-    ask_tool(conn, session)
+    ask_action(conn, session, "unwire_chat", {"destination": "chat-1"})
     assert [chat for chat, _ in shown(conn)] == ["telegram 9", "telegram 7"]
 
 
 def test_the_same_request_is_pending_once_and_another_beside_it(conn):
     person(conn, OWNER, "owner")
     _, session = make_session(conn)
-    first = ask_tool(conn, session, command="ls", path="/")
-    assert ask_tool(conn, session, path="/", command="ls").id == first.id
-    assert ask_tool(conn, session, command="ls -l", path="/").id != first.id
+    first = ask_action(conn, session, given={"name": "Bob", "instructions": "Be brief."})
+    assert ask_action(conn, session, given={"instructions": "Be brief.", "name": "Bob"}).id == first.id
+    assert ask_action(conn, session, given={"name": "Bob", "instructions": "Be kind."}).id != first.id
     assert len(shown(conn)) == 2
 
 
 def test_a_session_has_a_bounded_number_of_pending_requests(conn):
     _, session = make_session(conn)
     for number in range(MOST_ASKED):
-        ask_tool(conn, session, number=number)
-    ask_tool(conn, session, number=0)
-    with transaction(conn), pytest.raises(WrongState, match="20 requests of this session wait"):
-        requests.ask_tool(conn, session, "assistant", "shell", {"number": MOST_ASKED}, policy=POLICY, now_ms=NOW)
+        ask_action(conn, session, given={"name": f"Bob {number}"})
+    ask_action(conn, session, given={"name": "Bob 0"})
+    with pytest.raises(WrongState, match="20 requests of this session wait"):
+        ask_action(conn, session, given={"name": f"Bob {MOST_ASKED}"})
     assert column(conn, "SELECT count(*) FROM approvals") == [MOST_ASKED]
 
 
 def test_arguments_too_long_to_read_are_refused(conn):
     _, session = make_session(conn)
     with pytest.raises(ConfigInvalid, match="too many to read on a card"):
-        ask_tool(conn, session, text="x" * 100_000)
+        ask_action(conn, session, given={"name": "Bob", "instructions": "é" * 20_000})
 
 
 def test_a_provisional_direct_chat_gets_the_card_too(conn, place):

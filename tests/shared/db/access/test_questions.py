@@ -24,11 +24,6 @@ def answer(conn, id_, text="left", now_ms=NOW + 1, by="telegram:5"):
         questions.answer(conn, id_, text, answered_by=by, now_ms=now_ms)
 
 
-def cancel(conn, id_):
-    with transaction(conn):
-        questions.cancel(conn, id_, now_ms=NOW + 1)
-
-
 def expire(conn, now_ms, limit=9):
     with transaction(conn):
         return questions.expire(conn, limit=limit, now_ms=now_ms)
@@ -61,24 +56,13 @@ def test_a_question_has_one_answer(conn):
     answer(conn, id_, "left")
     with pytest.raises(WrongState, match=f"{id_} is answered"):
         answer(conn, id_, "right")
-    with pytest.raises(WrongState, match=f"{id_} is answered"):
-        cancel(conn, id_)
     assert questions.get(conn, id_).answer == "left"
     assert types(conn) == ["question_asked", "question_answered"]
 
 
-def test_a_cancelled_question_takes_no_answer(conn):
-    id_ = ask(conn)
-    cancel(conn, id_)
-    with pytest.raises(WrongState, match=f"{id_} is cancelled"):
-        answer(conn, id_)
-    assert types(conn) == ["question_asked", "question_cancelled"]
-
-
 def test_an_unknown_question_can_not_be_answered(conn):
-    for attempt in (answer, cancel):
-        with pytest.raises(NotFound, match="no question 'question_x'"):
-            attempt(conn, "question_x")
+    with pytest.raises(NotFound, match="no question 'question_x'"):
+        answer(conn, "question_x")
 
 
 def test_it_ends_at_its_instant_even_before_a_sweep(conn):

@@ -24,8 +24,7 @@ def close(conn, now_ms, limit=9):
 
 def test_a_conversation_begins_open(conn):
     id_ = begin(conn)
-    assert conversations.get(conn, id_) == (id_, "open", NOW, NOW)
-    assert conversations.get(conn, "conversation_00000000") is None
+    assert tuple(row(conn, "conversations", id_).values()) == (id_, "open", NOW, NOW)
 
 
 def test_it_is_closed_after_thirty_minutes_without_a_word_and_not_before(conn):
@@ -33,7 +32,7 @@ def test_it_is_closed_after_thirty_minutes_without_a_word_and_not_before(conn):
     assert touch(conn, id_, NOW + 5)
     assert close(conn, NOW + 5 + IDLE) == 0
     assert close(conn, NOW + 6 + IDLE) == 1
-    assert conversations.get(conn, id_) == (id_, "closed", NOW, NOW + 5)
+    assert tuple(row(conn, "conversations", id_).values()) == (id_, "closed", NOW, NOW + 5)
     assert row(conn, "events")["type"] == "conversation_closed"
     assert close(conn, NOW + 7 + IDLE) == 0
 
@@ -46,8 +45,8 @@ def test_a_closed_one_stays_closed_and_what_follows_is_a_new_one(conn):
         fresh = conversations.carry_on(conn, id_, now_ms=NOW + IDLE + 2)
         assert conversations.carry_on(conn, fresh, now_ms=NOW + IDLE + 3) == fresh
     assert fresh != id_
-    assert conversations.get(conn, id_).status == "closed"
-    assert conversations.get(conn, fresh) == (fresh, "open", NOW + IDLE + 2, NOW + IDLE + 3)
+    assert row(conn, "conversations", id_)["status"] == "closed"
+    assert tuple(row(conn, "conversations", fresh).values()) == (fresh, "open", NOW + IDLE + 2, NOW + IDLE + 3)
 
 
 @pytest.mark.parametrize("id_", [None, "conversation_00000000", "anything"])
@@ -59,13 +58,13 @@ def test_what_follows_none_that_there_is_begins_one(conn, id_):
 def test_a_clock_that_goes_back_closes_no_conversation(conn):
     id_ = begin(conn)
     touch(conn, id_, NOW - IDLE)
-    assert conversations.get(conn, id_).last_active == NOW
+    assert row(conn, "conversations", id_)["last_active"] == NOW
 
 
 def test_the_idlest_are_closed_first_a_batch_at_a_time(conn):
     ids = [begin(conn, NOW + step) for step in range(5)]
     assert close(conn, NOW + IDLE + 100, limit=2) == 2
-    assert [conversations.get(conn, id_).status for id_ in ids] == ["closed", "closed", "open", "open", "open"]
+    assert [row(conn, "conversations", id_)["status"] for id_ in ids] == ["closed", "closed", "open", "open", "open"]
     assert close(conn, NOW + IDLE + 100, limit=9) == 3
 
 

@@ -46,11 +46,6 @@ def ask_action(conn, session, action="create_agent", given=None):
         )
 
 
-def ask_tool(conn, session, **given):
-    with transaction(conn):
-        return requests.ask_tool(conn, session, "assistant", "shell", given, policy=POLICY, now_ms=NOW)
-
-
 def expire(conn, now_ms=LATE):
     with transaction(conn):
         return decisions.expire(conn, limit=9, now_ms=now_ms)

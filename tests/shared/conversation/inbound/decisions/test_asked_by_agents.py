@@ -12,7 +12,7 @@ from shared.db.queue import claims, sessions
 from shared.db.roster import agents, destinations, wirings
 from shared.queue import turns
 from shared.queue.turns import TurnReply
-from tests.shared.conversation.inbound.decisions.kit import ask_action, ask_tool, decide, said, texts
+from tests.shared.conversation.inbound.decisions.kit import ask_action, decide, said, texts
 from tests.support import NOW, make_agent, make_chat, make_session, row, wire
 
 
@@ -42,7 +42,7 @@ def test_the_session_that_asked_is_told_and_has_a_turn(conn, owner):
 
 def test_the_outcome_goes_to_the_session_that_replaced_the_one_that_asked(conn, owner):
     _, session = make_session(conn)
-    approval = ask_tool(conn, session, command="ls")
+    approval = ask_action(conn, session)
     with transaction(conn):
         sessions.close(conn, session, now_ms=NOW)
     decide(conn, approval, 1)

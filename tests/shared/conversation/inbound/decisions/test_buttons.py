@@ -17,7 +17,6 @@ from tests.approval_requests import LATE, POLICY, ask_chat, ask_sender, event, p
 from tests.forks import race, receive, start
 from tests.shared.conversation.inbound.decisions.kit import (
     ask_action,
-    ask_tool,
     decide,
     dropped,
     expire,
@@ -33,12 +32,11 @@ MATTERS = {
     "chat": lambda conn, session: ask_chat(conn, event(chat="-7")).approval,
     "action of its own": lambda conn, session: ask_action(conn, session, "unwire_chat", {"destination": "chat-1"}),
     "action of everything": lambda conn, session: ask_action(conn, session),
-    "tool": lambda conn, session: ask_tool(conn, session),
 }
 BY = {
     "owner": ("owner", None, set(MATTERS)),
     "admin of everything": ("admin", None, set(MATTERS)),
-    "admin of the agent": ("admin", "assistant", {"sender", "action of its own", "tool"}),
+    "admin of the agent": ("admin", "assistant", {"sender", "action of its own"}),
     "admin of another": ("admin", "second", set()),
     "member": (None, None, set()),
 }

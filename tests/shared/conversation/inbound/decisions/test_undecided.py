@@ -13,7 +13,7 @@ from shared.rest.admin import retire
 from tests.approval_requests import LATE, POLICY, ask_chat, ask_sender, event, shown
 from tests.shared.conversation.inbound.decisions.kit import (
     LATER,
-    ask_tool,
+    ask_action,
     decide,
     dropped,
     expire,
@@ -110,9 +110,10 @@ def test_the_pending_approvals_of_a_deleted_agent_end_with_it(conn, place, owner
 
 def test_the_request_of_a_deleted_agent_is_not_done(conn, place, owner, coder):
     _, session = make_session(conn, "coder")
-    given = {"command": "ls"}
     with transaction(conn):
-        approval = requests.ask_tool(conn, session, "coder", "shell", given, policy=POLICY, now_ms=NOW)
+        approval = requests.ask_action(
+            conn, session, "coder", "create_agent", {"name": "Bob"}, policy=POLICY, now_ms=NOW
+        )
     let_go(conn)
     with pytest.raises(WrongState, match="is expired already"):
         decide(conn, approval)
@@ -148,7 +149,7 @@ def test_a_deleted_agent_can_not_be_chosen_for_a_new_chat_and_another_can(conn, 
 
 def test_an_agent_is_told_that_its_request_expired(conn, owner):
     _, session = make_session(conn)
-    ask_tool(conn, session, command="ls")
+    ask_action(conn, session)
     expire(conn)
     told = row(conn, "messages")
     assert (told["session_id"], told["kind"]) == (session, "system")

@@ -19,12 +19,12 @@ from tests.support import NOW, column, dump, plan, put, row
 def test_every_message_between_agents_has_a_conversation(conn):
     first = row(conn, "messages", send(conn, "alice", "bob"))["conversation_id"]
     assert first.startswith("conversation_")
-    assert conversations.get(conn, first).status == "open"
+    assert row(conn, "conversations", first)["status"] == "open"
     other = row(conn, "messages", send(conn, "alice", "bob"))["conversation_id"]
     assert other != first
     again = send(conn, "alice", "carol", conversation_id=first, now_ms=NOW + 7)
     assert row(conn, "messages", again)["conversation_id"] == first
-    assert conversations.get(conn, first).last_active == NOW + 7
+    assert row(conn, "conversations", first)["last_active"] == NOW + 7
     because = send(conn, "carol", "bob", because=again)
     assert row(conn, "messages", because)["conversation_id"] == first
 
@@ -37,8 +37,8 @@ def test_a_message_to_a_closed_conversation_begins_a_new_one(conn):
     say(conn, "bob", "late", now_ms=NOW + 2)
     fresh = row(conn, "messages")["conversation_id"]
     assert fresh != closed
-    assert conversations.get(conn, closed).status == "closed"
-    assert conversations.get(conn, fresh).status == "open"
+    assert row(conn, "conversations", closed)["status"] == "closed"
+    assert row(conn, "conversations", fresh)["status"] == "open"
 
 
 def test_consume_takes_all_pending_messages_in_order_and_no_turn_runs_them(conn):
