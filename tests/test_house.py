@@ -21,7 +21,6 @@ MOST_FILES = 20  # of a folder, with `__init__.py`
 MOST_LINES, MOST_TEST_LINES = 400, 600  # of a file of the product, and of the tests
 # Files that are longer, each with the reason.
 LONGER = {
-    "infra/litestream/supervisor.py": "not split yet",
     "tests/shared/queue/test_model.py": "one state machine: each of its rules needs the others' state",
 }
 # Tests that mirror no folder: whole systems, recorded webhooks, and the functions that the runner's tests serve.
