@@ -67,6 +67,10 @@ class PairedHost:
 
     Args:
         may_set_aside: a file that another host has gone on without is moved away, and not refused.
+
+    Attributes:
+        watch: what was seen of the lease.
+        running: a Litestream that has its full copy, or is making it.
     """
 
     def __init__(self, database: Path, url: str, lease: Lease, *, may_set_aside: bool) -> None:
@@ -74,12 +78,12 @@ class PairedHost:
         self._url = url
         self._lease = lease
         self._may_set_aside = may_set_aside
-        self._watch = LeaseWatch()
+        self.watch = LeaseWatch()
         self._part, self._part_since_s = "starting", sync_permit.now_s()
         self._is_cleared = False  # of a clone that a crash has left
         self._head: tuple[HeadStart, asyncio.Task[bool]] | None = None
         self._head_after_s = 0.0
-        self.running: asyncio.subprocess.Process | None = None  # a Litestream that has its full copy, or is making it
+        self.running: asyncio.subprocess.Process | None = None
         self.copies = WarmCopies(
             url,
             lease.store,
@@ -100,8 +104,8 @@ class PairedHost:
             is_usable=self.copies.is_usable,
             following_since_s=kept.since_s if kept else None,
             progress=kept.progress if kept else FollowerProgress(),
-            holder=describe(self._watch.record) if self._watch.record else None,
-            lease_seen_s=self._watch.since_s if self._watch.looks else None,
+            holder=describe(self.watch.record) if self.watch.record else None,
+            lease_seen_s=self.watch.since_s if self.watch.looks else None,
             problem=self.copies.problem,
             stuck=self.copies.stuck,
         )
@@ -118,7 +122,7 @@ class PairedHost:
                 if ready is not None:
                     self._play("active")
                     return ready
-                await asyncio.wait([ended], timeout=self._watch.pause_s(sync_permit.now_s()))
+                await asyncio.wait([ended], timeout=self.watch.pause_s(sync_permit.now_s()))
         finally:
             await self._abandon_head()
             await self.copies.close()
@@ -127,11 +131,11 @@ class PairedHost:
     async def _look_and_act(self) -> Ready | None:
         try:
             found = await self._lease.ask_store(lambda store: store.get(NAME))
-            self._watch = self._watch.saw(found, sync_permit.now_s())
+            self.watch = self.watch.saw(found, sync_permit.now_s())
             self.copies.problem = None
             self._clear()
             has_file = self._head is None and not is_missing(self._database)
-            step = next_step(self._watch, self._lease.owner, sync_permit.now_s(), has_file=has_file)
+            step = next_step(self.watch, self._lease.owner, sync_permit.now_s(), has_file=has_file)
             if step is NextStep.TAKE:
                 return await self._take()
         except STORE_AWAY as error:
@@ -144,17 +148,17 @@ class PairedHost:
         if step is NextStep.SET_ASIDE:
             self._leave_file()
         self._follow()
-        await self._mind_head_start(sync_permit.now_s())
+        await self.mind_head_start(sync_permit.now_s())
         return None
 
     def _clear(self) -> None:
-        if not self._is_cleared and clear_unconfirmed(self._database, self._watch.record):
+        if not self._is_cleared and clear_unconfirmed(self._database, self.watch.record):
             log.info("standby.cleared", file=str(self._database))
         self._is_cleared = True
 
-    async def _mind_head_start(self, now_s: float) -> None:
+    async def mind_head_start(self, now_s: float) -> None:
         """Begin the full copy when the lease is overdue; take it back when the lease was renewed after all."""
-        if not self._watch.is_overdue(self._lease.owner, now_s):
+        if not self.watch.is_overdue(self._lease.owner, now_s):
             if self._head is not None:
                 log.info("standby.head_start_ended", reason="the lease was renewed")
                 self._head_after_s = now_s + _HEAD_START_PAUSE_S
@@ -179,7 +183,7 @@ class PairedHost:
             return None
         head, begun = self._head
         try:
-            if await begun and (ready := await head.confirm(self._watch.found)) is not None:
+            if await begun and (ready := await head.confirm(self.watch.found)) is not None:
                 self.running, self._head = head.process, None
                 return ready
         except LeaseHeld:  # it was renewed, or another host was quicker
@@ -199,7 +203,7 @@ class PairedHost:
                 self._url,
                 self._lease,
                 os.environ,
-                run_out=self._watch.found,
+                run_out=self.watch.found,
                 warm_copy=self.copies.hand_over,
             )
         except (LeaseHeld, LeaseLost):  # it was renewed, or another host was quicker, or took it while we prepared
@@ -221,13 +225,13 @@ class PairedHost:
         return ready
 
     def _wait_for_own_lease(self) -> None:
-        if self._watch.looks == 1:
-            left_s = self._watch.runs_out_s - sync_permit.now_s()
+        if self.watch.looks == 1:
+            left_s = self.watch.runs_out_s - sync_permit.now_s()
             log.warning("standby.own_lease", file=str(self._database), seconds=round(left_s, 1))
 
     def _leave_file(self) -> None:
         if not self._may_set_aside:
-            holder = describe(self._watch.record) if self._watch.record else "another host"
+            holder = describe(self.watch.record) if self.watch.record else "another host"
             raise FileRefused(
                 f"{self._database} is there, and the replica's lease is with {holder}, which does not know what this "
                 f"file has had since. A standby begins without a file. Nothing was changed"
@@ -240,12 +244,12 @@ class PairedHost:
     def _follow(self) -> None:
         if self._part != "standby":
             self._play("standby")
-        self.copies.record = self._watch.record
+        self.copies.record = self.watch.record
         self.copies.start()
 
     def _play(self, part: str) -> None:
         self._part, self._part_since_s = part, sync_permit.now_s()
-        holder = describe(self._watch.record) if self._watch.record and part == "standby" else None
+        holder = describe(self.watch.record) if self.watch.record and part == "standby" else None
         log.info(f"standby.{part}", holder=holder)
 
     def _note_problem(self, reason: str) -> None:

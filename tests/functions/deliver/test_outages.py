@@ -320,8 +320,10 @@ class Channel42(Alive):
         self.lost = lost
         self.may_read = may_read
         self.messages = []
+        self.questions = 0  # about the token
 
     async def __call__(self, request):
+        self.questions += request.url.path.endswith("/users/@me")
         if request.method == "GET" and request.url.path.endswith("/messages"):
             self.requests.append(("GET", request.url.path, {}))
             return httpx.Response(200, json=self.messages) if self.may_read else refuse(403, code=50001)(0)
@@ -384,6 +386,7 @@ def test_where_the_channel_cannot_be_read_policy_decides(conn, monkeypatch, poli
     found = row(conn, "responses")
     assert (platform.calls.count("POST"), found["status"]) == (calls, status)
     assert column(conn, "SELECT evidence FROM unknown_sends") == ["none"]
+    assert platform.questions == 1, "a platform that shows nothing has answered: there is no outage to look for"
     if policy == "hold":
         assert (found["failure"], found["part_started"]) == ("outcome_unknown", 0)
 

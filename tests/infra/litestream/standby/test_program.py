@@ -8,14 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from infra.litestream.lease_owner import owner_of
+from infra.litestream.lease import Lease
+from infra.litestream.lease_owner import LeaseOwner, owner_of
 from infra.litestream.restore import exit_code
 from infra.litestream.restored_files import FileRefused, read_facts
 from infra.litestream.standby import program
+from infra.litestream.standby.follower import Follower
 from shared.core.errors import ConfigInvalid
 from shared.db.replica import lease_record
 from shared.db.replica.lease_record import NO_RECORD, ReplicaPrefix
 from shared.db.replica.object_store import open_store
+from shared.db.replica.stored_objects import ReplicaObject
 from shared.roster.new_database import prepare_database
 from tests.infra.processes import ROOT, Process
 
@@ -101,6 +104,28 @@ def test_a_file_is_set_aside_for_its_own_lease_only_when_the_holder_renews_it(ho
             assert there.current.path != "epoch_1"
     finally:
         started.close()
+
+
+def test_a_head_start_that_was_in_vain_is_followed_by_a_pause(host, tmp_path, capfd):
+    """Each copies the whole database to the bucket, and a holder with a slow bucket renews late again and again."""
+    store = open_store(os.environ["POSTROOM_REPLICA_URL"], {})
+    lease = Lease(store, LeaseOwner("owner_us", "host-2", str(host)), 5000)
+    paired = program.PairedHost(host, os.environ["POSTROOM_REPLICA_URL"], lease, may_set_aside=False)
+    paired.copies.kept = Follower(THERE, "file:///nowhere", tmp_path / "warm", {}, str)
+    held = replace(NO_RECORD, owner="owner_them", ttl_ms=60_000, current=THERE)
+
+    async def go():
+        begun = []
+        for renewed_s in (0.0, 40.0, 80.0, 120.0):
+            seen = ReplicaObject(replace(held, renewed_at=int(renewed_s)).dump(), f"v{renewed_s}", 0.0)
+            paired.watch = paired.watch.saw(seen, renewed_s)
+            await paired.mind_head_start(renewed_s)  # renewed: what was begun is in vain
+            await paired.mind_head_start(renewed_s + 35)  # overdue
+            begun.append(capfd.readouterr().out.count("standby.head_start "))
+        await paired.copies.close()
+        return begun
+
+    assert asyncio.run(go()) == [1, 0, 1, 0]
 
 
 @pytest.mark.parametrize("name", ["postroom-host", "postroom-function@", "postroom-ticker"])
