@@ -16,7 +16,11 @@ _ONE_TASK = {  # below the service's Properties: the value, and why
     "DeploymentConfiguration.MinimumHealthyPercent": ("0", "the old task must stop before the new one starts"),
     "AvailabilityZoneRebalancing": ("DISABLED", "rebalancing starts a second task first"),
 }
-_CONDITIONS = {"path-pattern": "PathPatternConfig", "http-request-method": "HttpRequestMethodConfig"}
+_CONDITIONS = {
+    "path-pattern": "PathPatternConfig",
+    "http-request-method": "HttpRequestMethodConfig",
+    "source-ip": "SourceIpConfig",
+}
 
 
 def functions_by_target_group(

@@ -111,7 +111,7 @@ class Settings(FromEnvironment):
     output_limit_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)  # of an agent's program, in one turn
     memory_limit_mb: int = Field(default=4096, ge=16)  # of an agent's program and all that it starts
     disk_limit_mb: int = Field(default=2048, ge=1)  # of what an agent's program may write, in the folders of a session
-    leash: Literal["auto", "off"] = "auto"  # bubblewrap around agents' programs, where this host allows it
+    leash: Literal["auto", "off", "required"] = "auto"  # of agents' programs: bubblewrap, where this host allows it
     max_attempts: int = Field(default=5, ge=1)
     retry_base_ms: int = Field(default=5000, ge=1)
     retry_cap_ms: int = Field(default=300_000, ge=1)

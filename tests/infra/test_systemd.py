@@ -90,7 +90,7 @@ def test_the_image_is_started_with_what_the_units_start():
 
 def test_systemd_understands_every_line(tmp_path):
     """What systemd-analyze says, with this Python in the place of the installed one; without the program, the names."""
-    for unit in UNITS.iterdir():
+    for unit in UNITS.glob("*.service"):
         text = unit.read_text().replace(PYTHON, sys.executable).replace("/opt/postroom", str(ROOT))
         (tmp_path / unit.name).write_text(text)
     names = ["postroom-host.service", "postroom-ticker.service"]
@@ -110,10 +110,48 @@ def test_systemd_understands_every_line(tmp_path):
     assert (ours, unknown_settings(tmp_path)) == ([], set())
 
 
+NAMES = ["postroom-host", "postroom-ticker", *(f"postroom-function@{each.name}" for each in TEMPLATE.functions)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_unit_may_do_little_beside_its_work(tmp_path, name):
+    """What systemd-analyze says of its exposure, 0 to 10. Without the program: that each unit has the same settings."""
+    kept = (UNITS / "postroom-host.service").read_text()
+    limits = set(re.findall(r"^((?:Protect|Private|Restrict|SystemCall|Capability|NoNew)\w*=.*)$", kept, re.MULTILINE))
+    assert len(limits) > 15
+    unit = (UNITS / f"{name.partition('@')[0]}{'@' if '@' in name else ''}.service").read_text()
+    assert limits <= set(unit.splitlines())
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        return
+    text = re.sub(r"^ExecStart=.*$", "ExecStart=/bin/true", unit, flags=re.MULTILINE)
+    (tmp_path / f"{name}.service").write_text(text)
+    own = UNITS / f"{name}.service.d"
+    if own.is_dir():
+        shutil.copytree(own, tmp_path / own.name)
+    words = [analyze, "security", "--offline=true", "--no-pager", str(tmp_path / f"{name}.service")]
+    said = subprocess.run(words, capture_output=True, text=True, check=False).stdout
+    assert float(re.search(r"exposure level for .*: ([0-9.]+)", said)[1]) < 3
+
+
+def test_the_unit_of_dispatch_has_what_bubblewrap_needs():
+    """A filter that lets it mount, namespaces, and a whole /proc; and no program starts without its leash."""
+    own = (UNITS / "postroom-function@dispatch.service.d" / "leash.conf").read_text().splitlines()
+    assert {"SystemCallFilter=@mount", "RestrictNamespaces=user mnt pid net ipc uts", "ProtectProc=default"} <= set(own)
+    assert "Environment=POSTROOM_LEASH=required" in (UNITS / "postroom-function@.service").read_text().splitlines()
+
+
 KNOWN = {
     *("Description", "Wants", "After", "BindsTo", "StartLimitIntervalSec"),
     *("User", "WorkingDirectory", "EnvironmentFile", "ExecStart", "Restart", "RestartSec", "TimeoutStopSec"),
-    *("KillMode", "WantedBy"),
+    *("KillMode", "WantedBy", "Environment", "UMask", "RemoveIPC", "LockPersonality"),
+    *("NoNewPrivileges", "CapabilityBoundingSet", "AmbientCapabilities", "StateDirectory", "StateDirectoryMode"),
+    *("RuntimeDirectory", "RuntimeDirectoryMode", "ReadWritePaths"),
+    *("ProtectSystem", "ProtectHome", "ProtectClock", "ProtectHostname", "ProtectProc", "ProtectControlGroups"),
+    *("ProtectKernelModules", "ProtectKernelTunables", "ProtectKernelLogs", "ProcSubset"),
+    *("PrivateMounts", "PrivateTmp", "PrivateDevices"),
+    *("RestrictNamespaces", "RestrictAddressFamilies", "RestrictRealtime", "RestrictSUIDSGID"),
+    *("SystemCallArchitectures", "SystemCallFilter", "SystemCallErrorNumber"),
 }
 
 

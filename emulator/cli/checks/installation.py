@@ -163,7 +163,7 @@ def token(chosen: Settings, found: Sequence[StoredAgent]) -> Finding:
     """Where a program has no leash, everybody needs the token."""
     if chosen.api_token is not None:
         return ok("token", "POSTROOM_API_TOKEN is set")
-    if containment.why_no_leash(chosen.leash) is not None:
+    if chosen.leash != "required" and containment.why_no_leash(chosen.leash) is not None:
         programs = [each.id for each in found if each.provider in registry.PROGRAMS]
         if programs:
             says = f"the agent {programs[0]} runs a program without a leash, so the API refuses everybody"

@@ -75,6 +75,9 @@ def leash(policy: LeashPolicy) -> Finding:
     why = containment.why_no_leash(policy)
     if why is None:
         return ok("leash", "bubblewrap works: a program of an agent sees its own folder and no network")
+    if policy == "required":
+        says = f"there is none, because {why}, and POSTROOM_LEASH is 'required': no program of an agent starts"
+        return problem("leash", says, "sudo apt-get install bubblewrap; where it can't work, take the provider api")
     mend = "unset POSTROOM_LEASH" if policy == "off" else "sudo apt-get install bubblewrap"
     return warning("leash", f"there is none, because {why}. Without it {UNPROTECTED}", mend)
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -11,7 +12,7 @@ from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE
 from emulator.base.state import StateFolder, find_running
 from emulator.cli import output
-from emulator.cli.checks import accounts, installation, machine, models, proof
+from emulator.cli.checks import accounts, gaps, installation, machine, models, proof
 from emulator.cli.checks.finding import Finding, problem
 from emulator.cli.commands import frame
 from emulator.cli.output import result
@@ -23,9 +24,13 @@ NOT_WELL = 1
 _GATEWAY_PORT = 8080
 
 
-def doctor(state: frame.State = None, as_json: frame.Json = False) -> None:
+Security = Annotated[bool, typer.Option("--security", help="Name each gap that stands open on this machine.")]
+
+
+def doctor(state: frame.State = None, security: Security = False, as_json: frame.Json = False) -> None:
     """Check what Postroom needs here. Ends with 1 if there is a problem; a warning is none. Nothing has to run."""
-    found = list(_findings(StateFolder(state or STATE)))
+    folder = StateFolder(state or STATE)
+    found = list(_gaps(folder) if security else _findings(folder))
     problems = sum(each.level == "problem" for each in found)
     warnings = sum(each.level == "warning" for each in found)
     lines = [line for each in found for line in _lines(each)]
@@ -39,6 +44,21 @@ def _lines(found: Finding) -> Iterator[str]:
     yield f"{found.level:<8} {found.subject:<11} {found.says}"
     if found.mend is not None:
         yield f"{'':<20} to mend it: {found.mend}"
+
+
+def _gaps(state: StateFolder) -> Iterator[Finding]:
+    own = os.environ.get("POSTROOM_DB")
+    files = [] if own else environment.read_files(Path.cwd())
+    registry.import_all()
+    chosen = installation.load(files, os.environ)
+    if not isinstance(chosen, Settings):
+        yield chosen
+        return
+    path = state.database if own is None else chosen.db
+    about, agents = installation.database(path)
+    yield from gaps.findings(chosen, agents, is_of_emulator=own is None)
+    yield about
+    yield installation.token(chosen, agents)
 
 
 def _findings(state: StateFolder) -> Iterator[Finding]:

@@ -26,7 +26,7 @@ from shared.core.errors import ConfigInvalid
 log = logs.get()
 
 Kind = Literal["bubblewrap", "namespace", "supervisor"]
-LeashPolicy = Literal["auto", "off"]
+LeashPolicy = Literal["auto", "off", "required"]
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 _PROBE_LIMIT_S = 10.0
@@ -138,11 +138,19 @@ def available(policy: LeashPolicy = "auto") -> Containment:
     """The best that works on this host, tried once for each process.
 
     Args:
-        policy: "off" leaves bubblewrap out.
+        policy: "off" leaves bubblewrap out; "required" takes nothing else.
+
+    Raises:
+        ConfigInvalid: a leash is required, and this host has none.
     """
     why = why_no_leash(policy)
     if why is None:
         return Containment("bubblewrap")
+    if policy == "required":
+        raise ConfigInvalid(
+            f"POSTROOM_LEASH is 'required', and {why}, so no program of an agent starts here: install bubblewrap, run "
+            "dispatch on a host where it works, or give the agent the provider 'api', which starts none"
+        )
     log.warning("agent.not_leashed", reason=why, unprotected="see docs/agents.md")
     return _without_leash(why)
 

@@ -25,7 +25,7 @@ def why_refused(settings: Settings, providers: Collection[str]) -> str | None:
 
 def _why(settings: Settings, agents_by_provider: dict[str, str]) -> str | None:
     found = next((agent for name, agent in agents_by_provider.items() if name in registry.PROGRAMS), None)
-    if found is None:
+    if found is None or settings.leash == "required":  # then no program starts without a leash
         return None
     held = containment.available(settings.leash)
     if held.is_leash:

@@ -30,6 +30,7 @@ MODELS = {"POSTROOM_LOCAL_MODELS_URL": "", "POSTROOM_MODEL_PRICES": ""}
 BOT = {"TELEGRAM_BOT_USERNAME": "", "DISCORD_THREADS": "0"}
 DELIVER = {"TELEGRAM_WEBHOOK_URL": "", "DISCORD_REPLY_BUTTON": "0", "DISCORD_LINK_PREVIEWS": "0"}
 OUR_ADDRESSES = {"TELEGRAM_WEBHOOK_URL": "", "DISCORD_WEBHOOK_URL": ""}
+LEASH = {"POSTROOM_LEASH": "required"}
 TICKED = ("POSTROOM_TICK_SECRET",)
 MODEL_KEYS = (
     "POSTROOM_ANTHROPIC_API_KEY",
@@ -82,11 +83,11 @@ def test_the_template_is_read_exactly():
 
     assert deployment.functions == (
         function("ingest", 9001, 10_000, WEBHOOKS | BOT, (*CHANNELS, "DISCORD_RELAY_SECRET")),
-        function("dispatch", 9002, 10_000, DATA | AGENTS | ZONE | WHO | MODELS, TICKED + MODEL_KEYS + CHANNELS),
+        function("dispatch", 9002, 10_000, DATA | AGENTS | ZONE | WHO | MODELS | LEASH, TICKED + MODEL_KEYS + CHANNELS),
         function("deliver", 9003, 10_000, DATA | DELIVER | REPLICATED, TICKED + CHANNELS),
         function("sweep", 9004, 50_000, DATA | OUR_ADDRESSES, TICKED + CHANNELS),
         function("recurrence", 9005, 50_000, DATA | ZONE, TICKED),
-        function("api", 3777, 90_000, DATA | AGENTS | ZONE | REPLICATED, ("POSTROOM_API_TOKEN",)),
+        function("api", 3777, 90_000, DATA | AGENTS | ZONE | REPLICATED | LEASH, ("POSTROOM_API_TOKEN",)),
     )
     assert deployment.ticks == (
         TickSpec("dispatch", 5000, "/tick", line_of("dispatch=5s@9002")[0]),
@@ -100,7 +101,7 @@ def test_the_template_is_read_exactly():
         RouteSpec("/api/*", (), "api", 20, api),
         RouteSpec("/", (), "api", 20, api),
     )
-    assert deployment.emulator_environment == {"POSTROOM_NEW_CHATS": "wire"}
+    assert deployment.emulator_environment == {"POSTROOM_NEW_CHATS": "wire", "POSTROOM_LEASH": "auto"}
 
 
 def test_cfn_lint_finds_no_problem():
@@ -143,8 +144,7 @@ def deployed(with_relay):
     def chosen(value):
         if isinstance(value, dict) and "Fn::If" in value:
             condition, there, otherwise = value["Fn::If"]
-            assert condition == "WithDiscordRelay"
-            return chosen(there if with_relay else otherwise)
+            return chosen(there if with_relay and condition == "WithDiscordRelay" else otherwise)
         if isinstance(value, dict):
             return {name: chosen(each) for name, each in value.items()}
         if isinstance(value, list):
@@ -208,7 +208,7 @@ def test_every_container_uses_the_one_disk_and_waits_for_the_restore():
     for container in re.split(r"(?m)^        - Name: (?=\w+$)", TEXT.split("ContainerDefinitions:")[1])[1:]:
         name = container.split("\n", 1)[0]
         if name not in ("ticker",):
-            assert "MountPoints: [{SourceVolume: data, ContainerPath: /data}]" in container, name
+            assert "MountPoints: [{SourceVolume: data, ContainerPath: /data}, " in container, name
         if name != "restore":
             assert "{ContainerName: restore, Condition: SUCCESS}" in container, name
 
@@ -369,7 +369,7 @@ MISTAKES = [
         id="two rules of one priority",
     ),
     pytest.param(
-        ("      POSTROOM_NEW_CHATS: wire", "      - POSTROOM_NEW_CHATS"),
+        ("      POSTROOM_NEW_CHATS: wire\n      POSTROOM_LEASH: auto", "      - POSTROOM_NEW_CHATS"),
         "- POSTROOM_NEW_CHATS",
         "Metadata.Emulator.Environment should be a mapping of names to values",
         id="environment of the wrong type",
