@@ -14,11 +14,11 @@ from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.typedefs import Handler
 
+from emulator.base.connection_room import ConnectionRoom
 from shared.core import http_head
 from shared.runtime.open_files import connection_limit
 
 SILENT_S = 30.0  # from the beginning of a connection, or from a response, to the head of the next request
-REPORT_EVERY_S = 10.0
 _SITES = 2  # the gateway and the fake platforms share one process, and its file descriptors
 
 log = logging.getLogger(__name__)
@@ -49,13 +49,11 @@ class LimitedSite:
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, **options)
         self._name = name
         self.silent_s = silent_s
-        self._limit = limit or connection_limit(_SITES)
+        self.room: ConnectionRoom[web.RequestHandler] = ConnectionRoom(
+            limit or connection_limit(_SITES), web.RequestHandler.force_close, self._tell
+        )
         self._listener: asyncio.Server | None = None
-        self._open: set[web.RequestHandler] = set()
-        self._silent: dict[web.RequestHandler, None] = {}  # their clients owe a request; the longest silent first
         self._answering: set[web.RequestHandler] = set()
-        self._closed: Counter[str] = Counter()
-        self._reported_s = float("-inf")
 
     async def start(self, sock: socket.socket) -> None:
         """Serve on the bound socket *sock*."""
@@ -68,36 +66,16 @@ class LimitedSite:
             self._listener.close()
         await self._runner.cleanup()
 
-    def opened(self, new: "_Connection") -> None:
+    def open(self, new: "_Connection") -> None:
         """A client has connected: make room for it, or refuse it if every other connection has a request under way."""
-        if len(self._open) >= self._limit:
-            oldest = next(iter(self._silent), None)
-            if oldest is None:
-                new.refuse()
-                self.count("with every connection in use, refused")
-                return
-            self.lost(oldest)
-            oldest.force_close()
-            self.count("silent, closed for others")
-        self._open.add(new)
-        self._silent[new] = None
+        if not self.room.enter(new):
+            new.refuse()
 
-    def lost(self, old: web.RequestHandler) -> None:
-        """The connection has ended."""
-        self._open.discard(old)
-        self._silent.pop(old, None)
-
-    def count(self, what: str) -> None:
-        """Report what was closed, or keep it for the next report."""
-        self._closed[what] += 1
-        now_s = asyncio.get_running_loop().time()
-        if now_s - self._reported_s >= REPORT_EVERY_S:
-            counts = "; ".join(f"{count} {name}" for name, count in self._closed.items())
-            log.warning(
-                "connections of %s: %s; the limit is %d, by the open files (ulimit -n)", self._name, counts, self._limit
-            )
-            self._closed.clear()
-            self._reported_s = now_s
+    def _tell(self, closed: Counter[str]) -> None:
+        counts = "; ".join(f"{count} {name}" for name, count in closed.items())
+        log.warning(
+            "connections of %s: %s; the limit is %d, by the open files (ulimit -n)", self._name, counts, self.room.limit
+        )
 
     def _new_connection(self) -> "_Connection":
         server = self._runner.server
@@ -114,13 +92,12 @@ class LimitedSite:
             return await handler(request)
         finally:
             self._answering.discard(connection)
-            if connection in self._open:
-                self._silent[connection] = None
+            self.room.listen(connection)
 
     def _heard(self, connection: web.RequestHandler) -> None:
         """The whole request has come, perhaps only after its answer."""
         if connection in self._answering:
-            self._silent.pop(connection, None)
+            self.room.hear(connection)
 
 
 @web.middleware
@@ -147,10 +124,10 @@ class _Connection(web.RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._site.opened(self)
+        self._site.open(self)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._site.lost(self)
+        self._site.room.leave(self)
         super().connection_lost(exc)
 
     def refuse(self) -> None:
@@ -173,7 +150,7 @@ class _Connection(web.RequestHandler):
         if status != 400:
             return super().handle_error(request, status, exc, message)
         if isinstance(exc, LineTooLong):
-            self._site.count("with a head that is too large, refused")
+            self._site.room.count("with a head that is too large, refused")
             status, sentence = 431, "the request line or a header is longer than 8190 bytes: shorten it"
         else:
             sentence = "the request is not valid HTTP/1.1: send it with an HTTP client, and without TLS"

@@ -5,20 +5,19 @@ a connection and a thread for each cost more CPU than the request. The first tha
 """
 
 import contextlib
-import itertools
 import json
 import socket
 import socketserver
-import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from emulator.base.connection_room import ConnectionRoom
 from emulator.storage.s3_requests import MOST_HEAD_BYTES, Answer, read_head
 from shared.runtime.open_files import connection_limit
 
 SILENT_S = 60.0  # for one read of a head or a body
-REPORT_EVERY_S = 10.0
 _PIECE_BYTES = 64 * 1024
 _KEPT_AFTER = ("2", "404", "412")  # nothing of the request is left to be read
 
@@ -132,63 +131,36 @@ class LimitedServer(socketserver.ThreadingTCPServer):
             self.socket.close()
             self.socket, self.server_address = sock, sock.getsockname()
         self.app = app
-        self._limit = limit or connection_limit()
-        self._lock = threading.Lock()
-        self._open: set[socket.socket] = set()
-        self._silent: dict[socket.socket, None] = {}  # without a request yet; the longest silent first
-        self._kept: dict[socket.socket, None] = {}  # silent since a request was answered; the longest first
-        self._closed = 0
-        self._reported_s = float("-inf")
+        self._room: ConnectionRoom[socket.socket] = ConnectionRoom(limit or connection_limit(), _end, self._tell)
 
     @property
     def port(self) -> int:
         return int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._has_room(request):
+        if self._room.enter(request):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def shutdown_request(self, request: Any) -> None:
-        with self._lock:
-            self._open.discard(request)
-            self._forget(request)
+        self._room.leave(request)
         super().shutdown_request(request)
 
     def request_has_come(self, connection: socket.socket) -> None:
         """The head of the request is complete."""
-        with self._lock:
-            self._forget(connection)
+        self._room.hear(connection)
 
     def request_is_answered(self, connection: socket.socket) -> None:
         """The connection is open for another request; call it before the answer goes out."""
-        with self._lock:
-            self._kept[connection] = None
+        self._room.listen(connection, goes_first=True)
 
-    def _forget(self, silent: socket.socket) -> None:
-        self._silent.pop(silent, None)
-        self._kept.pop(silent, None)
+    def _tell(self, closed: Counter[str]) -> None:
+        count, limit = closed.total(), self._room.limit
+        facts = {"event": "s3.connections_closed", "level": "warning", "count": count, "limit": limit}
+        print(json.dumps(facts), flush=True)  # noqa: T201
 
-    def _has_room(self, new: socket.socket) -> bool:
-        with self._lock:
-            if len(self._open) >= self._limit:
-                self._count()
-                oldest = next(itertools.chain(self._kept, self._silent), None)
-                if oldest is None:
-                    return False
-                self._forget(oldest)
-                self._open.discard(oldest)
-                with contextlib.suppress(OSError):  # its client has disconnected
-                    oldest.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it
-            self._open.add(new)
-            self._silent[new] = None
-            return True
 
-    def _count(self) -> None:
-        self._closed += 1
-        now_s = time.monotonic()
-        if now_s - self._reported_s >= REPORT_EVERY_S:
-            facts = {"event": "s3.connections_closed", "level": "warning", "count": self._closed, "limit": self._limit}
-            print(json.dumps(facts), flush=True)  # noqa: T201
-            self._closed, self._reported_s = 0, now_s
+def _end(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # its client has disconnected
+        connection.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it
