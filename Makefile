@@ -7,6 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 # A third of their time is waiting, so three processes fill two cores.
 WORKERS ?= 3
 SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+EVERYDAY := -m "not long and not crash and not agents and not clients and not browser"
 OUT ?= out/message_volume
 STATE ?= .emulator
 MART ?= out/mart
@@ -16,7 +17,7 @@ CLIENTS ?= $(VENV)/clients
 # The tests start hundreds of processes: without compiled files each of them would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test everyday check long crash agents clients browser bench analyse report format clean
+.PHONY: help run test everyday coverage check long crash agents clients browser bench analyse report format clean
 
 help:  ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -29,7 +30,12 @@ test: check everyday  ## run all checks and the everyday tests
 
 everyday:  ## run the everyday tests alone
 	@infra/setup.sh dev
-	$(PYTEST) -q $(SIDE_BY_SIDE) -m "not long and not crash and not agents and not clients and not browser"
+	$(PYTEST) -q $(SIDE_BY_SIDE) $(EVERYDAY)
+
+coverage:  ## run the everyday tests, and print how much they run and the ten files that they run the least of
+	@infra/setup.sh dev
+	$(PYTEST) -q $(SIDE_BY_SIDE) $(EVERYDAY) --cov --cov-report=
+	@$(BIN)/python -m coverage report --sort=cover | sed -n '1,12p;$$p'
 
 check:  ## check style, types and import rules
 	@infra/setup.sh dev
@@ -82,4 +88,4 @@ format:  ## format the code
 	$(BIN)/ruff format .
 
 clean:  ## remove what the targets made, but not the emulator's state
-	rm -rf $(VENV) out build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) out build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
