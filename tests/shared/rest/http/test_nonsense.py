@@ -97,7 +97,7 @@ def test_no_body_causes_a_server_error(serving, conn, each):
     with transaction(conn):
         chats.ensure(conn, "c", "1", is_group=True, now_ms=1)
         users.ensure(conn, "c", "1", name="", now_ms=1)
-        approvals.request(conn, approvals.NewApproval("tool", {}), expires_at=10**15, now_ms=1)
+        approvals.request(conn, approvals.NewApproval("action", {}), expires_at=10**15, now_ms=1)
     rows(conn, "UPDATE approvals SET approval_id = 'assistant'")
     bodies = [json.dumps({**valid, field: value}).encode() for field in each.body.model_fields for value in VALUES]
     check(serving, [(each.method, _path(each), content) for content in bodies + WHOLE])
