@@ -31,7 +31,13 @@ MOST_MEMBERS = 100
 
 @takes_settings_of(Agent)
 class _AgentSettings(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, str_max_length=100_000, json_schema_extra=without_defaults)
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        str_max_length=100_000,
+        json_schema_extra=without_defaults,
+        defer_build=True,  # most functions change no agent, and would build its validator at each start
+    )
 
 
 class AgentChange(_AgentSettings):
