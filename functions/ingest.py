@@ -312,7 +312,15 @@ async def _take(request: Request) -> Response:
     return await _webhook(request) if past is None else _later(past.sentence)
 
 
-_app = function_app("ingest", [Route("/webhooks/{account}", _take, methods=["GET", "POST"])])
+def _problem() -> str | None:
+    return _service.get().storing.problem
+
+
+_app = function_app(
+    "ingest",
+    [Route("/webhooks/{account}", _take, methods=["GET", "POST"])],
+    problem=_problem,
+)
 
 
 @framework.http

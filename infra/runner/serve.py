@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
-from infra.processes import give_way, name_process
+from infra.processes import die_with_parent, give_way, name_process
 from infra.runner.loader import Lifespan, function_names, load, niceness_of, writer_process_of
 from infra.runner.request_guard import RequestGuard
 from infra.runner.server import FunctionServer
@@ -113,7 +113,13 @@ def _serve(
     settings = Settings.load()
     _refuse_unnamed_database(settings)
     if writer_process := writer_process_of(name, package):
-        writer_process.fork(lambda: name_process(f"{name}-writer"))
+        parent = os.getpid()
+
+        def begin() -> None:
+            die_with_parent(parent)  # also where it is stopped, and so reads no end of its socket
+            name_process(f"{name}-writer")
+
+        writer_process.fork(begin)
     if is_standby:
         log.info("function.standing_by")
         wait_until_served(settings.db.absolute())

@@ -37,10 +37,15 @@ def _head_problem(scope: Scope) -> str | None:
     return http_head.path_problem(scope["path"]) or (http_head.host_problem(hosts[0]) if hosts else None)
 
 
-def function_app(name: str, routes: Sequence[BaseRoute]) -> ASGIApp:
-    """The app behind a function's handler: its own *routes* and ``/healthz``."""
+def function_app(
+    name: str, routes: Sequence[BaseRoute], *, problem: Callable[[], str | None] = lambda: None
+) -> ASGIApp:
+    """The app behind a function's handler: its own *routes*, and ``/healthz``, which fails while it has a *problem*."""
 
     async def healthz(_: Request) -> Response:
+        found = problem()
+        if found is not None:
+            return JSONResponse({"ok": False, "function": name, "error": found}, 503)
         return JSONResponse({"ok": True, "function": name})
 
     return _JsonErrors(Router([Route("/healthz", healthz, methods=["GET"]), *routes]), name)

@@ -10,7 +10,8 @@ The runner forks it while the function has one thread and has opened nothing. Wh
 functions-framework, the function's ``Writer`` does the work in its thread.
 
 It ends with the function: no signal ends it, it reads until the function's end of the socket is closed. If it ends
-earlier, killed say, the ``Writer`` does what it has not answered, and all that follows.
+earlier, killed say, the ``Writer`` does what it has not answered, and all that follows. So it does where the process
+hangs, stopped or in a call of the disk: after a time it is killed.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ import socket
 import sys
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, cast
@@ -40,7 +41,11 @@ _HEAD = 4  # bytes before each message: its length
 _READ = 1 << 18
 _AT_ONCE = 8  # so many jobs do not wait for the end of the turn: the process works while others are parsed
 _END_LIMIT_S = 1.0
+_PATIENCE_S = 5.0  # less than the function has for a request, more than a slow disk takes
+_REAP_EVERY_S = 0.1
 _GARBAGE_OBJECTS = 10_000  # new objects between garbage collections, as in the functions
+_STOPPED = {"T": "it is stopped, as by SIGSTOP", "t": "a debugger holds it"}
+_ON_THE_DISK = {"D": "it waits for the disk"}
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 log = logs.get()
@@ -86,6 +91,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         work: takes a connection inside a transaction, and the arguments of ``submit``. It may be done twice, also after
             its commit: a process that was killed can't say whether it had committed.
         on_end: called when the process has ended before its time. It may have committed what nobody was told of.
+        patience_s: how long a job waits for a process that hangs.
     """
 
     def __init__(
@@ -96,7 +102,11 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         *,
         writer: Writer,
         on_end: Callable[[], None] = lambda: None,
+        patience_s: float = _PATIENCE_S,
     ) -> None:
+        self._problem: str | None = None
+        self._patience_s = patience_s
+        self._is_watched = False
         self._path = path
         self._work = work
         self._writer = writer
@@ -120,6 +130,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         loop = asyncio.get_running_loop()
         asked = _Asked(arguments, loop.create_future())
         self._asked.append(asked)
+        self._watch()
         if not self._new:
             loop.call_soon(self._send_new)
         self._new.append(asked)
@@ -139,7 +150,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         await asyncio.wait({self._closed}, timeout=_END_LIMIT_S)
         if not self._closed.done():
             log.warning("writer_process.slow", pid=self._child.pid, reason="it waits for the database or the disk")
-            self._child = None  # it ends by itself, when it has stored what it has
+            self._child = None  # it ends with this function; what it has not stored is not confirmed
             if self._transport is not None:
                 self._transport.abort()
 
@@ -179,24 +190,81 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
             for result, error in answers:
                 settle(self._asked.popleft().future, result, error)
 
+    # -- a process that hangs ------------------------------------------------------------------------------------------
+
+    @property
+    def problem(self) -> str | None:
+        """Why the process stores nothing; None while it does, and once it has ended."""
+        if self._problem is not None or self._child is None:
+            return self._problem
+        reason = _why_it_hangs(self._child.pid, _STOPPED)
+        return reason and f"the writer process (pid {self._child.pid}) stores nothing: {reason}"
+
+    def _watch(self) -> None:
+        """Look at the process when the first of what it was asked has waited for half of the patience."""
+        if not self._is_watched and self._asked:
+            self._is_watched = True
+            asyncio.get_running_loop().call_later(self._patience_s / 2, self._look, self._asked[0], None)
+
+    def _look(self, first: "_Asked[T]", reason: str | None) -> None:
+        """Kill the process if it has not answered *first* and hangs, for the same *reason* as at the last look."""
+        self._is_watched, self._problem = False, None
+        if self._child is None:
+            return
+        pid = self._child.pid
+        found = _why_it_hangs(pid, _STOPPED | _ON_THE_DISK) if self._asked and self._asked[0] is first else None
+        if found is None:
+            self._watch()
+            return
+        self._problem = f"the writer process (pid {pid}) stores nothing: {found}"
+        if found != reason:
+            self._is_watched = True
+            asyncio.get_running_loop().call_later(self._patience_s / 2, self._look, first, found)
+        else:
+            self._give_up(pid, found)
+
+    def _give_up(self, pid: int, reason: str) -> None:
+        log.error(
+            "writer_process.hung",
+            pid=pid,
+            waiting=len(self._asked),
+            reason=reason,
+            consequence="it is killed; nothing is lost, and a thread stores until this function is started again",
+        )
+        os.kill(pid, signal.SIGKILL)
+        if self._transport is not None:
+            self._transport.abort()  # its own end stays open for as long as the disk keeps it
+        else:
+            self.connection_lost(None)
+
+    def _reap(self, pid: int) -> None:
+        """The problem ends with the process, whose transaction and locks end with it too."""
+        if os.waitpid(pid, os.WNOHANG)[0] == 0:
+            asyncio.get_running_loop().call_later(_REAP_EVERY_S, self._reap, pid)
+        else:
+            self._problem = None
+
     def connection_lost(self, _: Exception | None) -> None:
-        """The process has ended, which closes its end: nothing is in a transaction any more."""
+        """The process has ended, which closes its end: nothing is in a transaction any more. Or it was given up."""
         if self._child is None:
             return
         pid, sock = self._child
         self._child = self._transport = None
         with contextlib.suppress(OSError):  # nearly always it has closed its end
             sock.shutdown(socket.SHUT_RDWR)  # otherwise an answer could not be read: it ends at the end of its input
-        status = os.waitpid(pid, 0)[1]  # it is only giving its memory back
+        if self._problem is not None:
+            self._reap(pid)
+        else:
+            status = os.waitpid(pid, 0)[1]  # it is only giving its memory back
+            if self._closed is None:
+                log.error(
+                    "writer_process.ended",
+                    pid=pid,
+                    code=os.waitstatus_to_exitcode(status),
+                    consequence="nothing is lost; until this function is started again, a thread stores, more slowly",
+                )
         if self._closed is not None:
             self._closed.set_result(None)
-        else:
-            log.error(
-                "writer_process.ended",
-                pid=pid,
-                code=os.waitstatus_to_exitcode(status),
-                consequence="nothing is lost; until this function is started again, it stores in a thread, more slowly",
-            )
         self._new.clear()
         left = list(self._asked)
         self._asked.clear()
@@ -227,6 +295,15 @@ def _pass_on(future: "asyncio.Future[T]", done: "asyncio.Future[T]") -> None:
 
 def _call(work: Callable[..., T], arguments: tuple[Any, ...], conn: apsw.Connection) -> T:
     return work(conn, *arguments)
+
+
+def _why_it_hangs(pid: int, reasons: Mapping[str, str]) -> str | None:
+    """Which of the *reasons*, by states of the kernel, holds the process; None: it works, or waits for a lock."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:  # it has ended, or this system does not tell
+        return None
+    return reasons.get(state)
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------

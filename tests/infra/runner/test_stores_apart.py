@@ -42,6 +42,11 @@ class Ingest:
         headers = {"x-telegram-bot-api-secret-token": SECRET}
         return httpx.post(self._url, json=update, headers=headers, timeout=60, trust_env=False).status_code
 
+    def health(self):
+        """Status and body of the health check."""
+        answer = httpx.get(self._url.replace("/webhooks/telegram", "/healthz"), timeout=60, trust_env=False)
+        return answer.status_code, answer.json()
+
     def waits_to_store(self):
         """Whether its writer stands at the gate of the database, for the first time."""
         return is_at(self.writer, self.db.with_name(f"{self.db.name}-gate"))
@@ -122,9 +127,30 @@ def test_a_signal_to_the_whole_group_answers_webhooks_under_way(ingest, conn, se
     assert len(stored(conn)) == 1
 
 
-def test_the_writer_ends_by_itself_when_ingest_is_killed_and_the_next_one_stores_once(
-    ingest, conn, send, start, environment
-):
+def test_a_stopped_writer_fails_the_health_check_until_ingest_stores_without_it(ingest, conn):
+    """Before the time limit of a request."""
+    assert ingest.post(1) == 200
+    assert ingest.health()[0] == 200
+    os.kill(ingest.writer, signal.SIGSTOP)
+    until(lambda: ingest.health()[0] == 503, "the health check goes on")
+    assert "it is stopped, as by SIGSTOP" in ingest.health()[1]["error"]
+
+    assert ingest.post(2) == 200
+
+    assert len(stored(conn)) == 2
+    until(lambda: ingest.health()[0] == 200, "the health check still fails")
+    (told,) = ingest.process.events("writer_process.hung")
+    assert told["pid"] == ingest.writer
+
+
+def test_a_stopped_writer_ends_with_a_killed_ingest(ingest):
+    os.kill(ingest.writer, signal.SIGSTOP)
+    ingest.process.signal(signal.SIGKILL)
+
+    until(lambda: not is_alive(ingest.writer), "the writer lives on")
+
+
+def test_the_writer_ends_with_a_killed_ingest_and_the_next_one_stores_once(ingest, conn, send, start, environment):
     with transaction(conn):
         asked = send(ingest, 1)
         until(ingest.waits_to_store, "no webhook came")

@@ -8,6 +8,7 @@ import threading
 
 import apsw
 import pytest
+from structlog.testing import capture_logs
 
 from shared.core.errors import DatabaseRefused
 from shared.db.engine import meta
@@ -31,10 +32,10 @@ def forked(db):
 class Setup:
     """A remote writer, its process, and the writer that takes over from it."""
 
-    def __init__(self, process, db, work):
+    def __init__(self, process, db, work, **options):
         self.pid = process._child.pid
         self.writer = Writer(db)
-        self.remote = RemoteWriter(process, db, work, writer=self.writer)
+        self.remote = RemoteWriter(process, db, work, writer=self.writer, **options)
 
     async def __aenter__(self):
         return self
@@ -246,6 +247,60 @@ def test_what_a_killed_process_has_not_answered_is_done_here_in_order_and_so_is_
     assert [key for key, _ in found] == keys(conn) == [f"k{number}" for number in range(7)]
     assert {done_by for _, done_by in found} == {os.getpid()}
     assert not is_alive(pid)
+
+
+def note_or_stop(conn, key):
+    """In the process, the work stops it, in the middle of a transaction."""
+    found = note(conn, key)
+    if threading.current_thread() is threading.main_thread():
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return found
+
+
+def test_a_stopped_process_is_killed_and_its_work_and_all_that_follows_is_done_here(forked, db, conn):
+    async def go():
+        async with Setup(forked, db, note_or_stop, patience_s=0.1) as it:
+            found = await asyncio.gather(*(it.remote.submit(f"k{number}") for number in range(3)))
+            return [*found, await it.remote.submit("k3")], it.pid
+
+    with capture_logs() as logged:
+        found, pid = run(go())
+    assert [key for key, _ in found] == keys(conn) == ["k0", "k1", "k2", "k3"]
+    assert {done_by for _, done_by in found} == {os.getpid()}
+    (told,) = logged
+    assert (told["event"], told["pid"], told["reason"]) == ("writer_process.hung", pid, "it is stopped, as by SIGSTOP")
+
+
+def test_there_is_a_problem_until_a_process_that_was_given_up_has_ended(forked, db, conn):
+    async def go():
+        async with Setup(forked, db, note_or_stop, patience_s=0.05) as it:
+            problems = []
+            asked = it.remote.submit("k1")
+            for _ in range(600):
+                problems.append(it.remote.problem)
+                if asked.done() and problems[-1] is None:
+                    break
+                await asyncio.sleep(0.005)
+            return problems, it.pid
+
+    problems, pid = run(go())
+    assert problems[0] is problems[-1] is None
+    assert f"pid {pid}" in next(each for each in problems if each is not None)
+    assert not is_alive(pid)
+
+
+def test_a_process_that_waits_for_the_lock_of_another_writer_does_not_hang(forked, db, conn):
+    async def go():
+        async with Setup(forked, db, note, patience_s=0.05) as it:
+            await it.remote.submit("first")
+            with transaction(conn):
+                asked = it.remote.submit("k1")
+                await asyncio.sleep(0.6)
+                assert it.remote.problem is None
+            return await asked, it.pid
+
+    (_, done_by), pid = run(go())
+    assert done_by == pid
 
 
 def test_it_ends_with_the_remote_writer_after_all_that_was_asked(forked, db, conn):
