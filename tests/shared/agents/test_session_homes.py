@@ -81,6 +81,18 @@ def test_a_session_finds_its_files_again_and_others_do_not(run, agent):
     assert (agent / "homes" / "a" / "note").read_text() == "of a"
 
 
+@on_leash
+def test_what_a_session_kept_before_it_had_a_home_is_where_it_was(run, agent):
+    """The programs' own sessions, by which they continue; and a note in the folder itself, which is read-only now."""
+    kept = agent / "sessions" / "a" / "claude" / "projects"
+    kept.mkdir(parents=True)
+    (kept / "1.jsonl").write_text("said before")
+    (agent / "note").write_text("of all")
+    looks = f"print(open({str(kept / '1.jsonl')!r}).read(), open('note').read())"
+    adds = f"open({str(kept / '1.jsonl')!r}, 'a').write(', and now')"
+    assert run(("a", looks), ("a", adds), ("a", looks)) == ["said before of all", "", "said before, and now of all"]
+
+
 WRITES = """
 import os
 def attempts():
