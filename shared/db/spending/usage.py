@@ -65,6 +65,21 @@ ADD = """
            updated_at = :now
 """
 
+CORRECT = """
+    UPDATE usage
+       SET requests = requests + :requests,
+           input = max(0, input + :input),
+           output = max(0, output + :output),
+           cache_read = max(0, cache_read + :cache_read),
+           cache_write = max(0, cache_write + :cache_write),
+           cost = max(0, cost + :cost),
+           updated_at = :now
+     WHERE turn = :turn AND model = :model AND paid_by = :paid_by
+"""
+WITHDRAW_THE_ONLY_ONE = """
+    DELETE FROM usage WHERE turn = :turn AND model = :model AND paid_by = :paid_by AND requests = 1
+"""
+
 _SUMS = """
     SELECT ifnull(sum(cost), 0),
            ifnull(sum(input + output + cache_read + cache_write), 0),
@@ -82,6 +97,39 @@ def add(
     known = {"model": model, "paid_by": paid_by, "cost": cost, "now": now_ms}
     named = {**name._asdict(), "messages": json.dumps(name.messages)}
     conn.execute(ADD, {**named, **tokens._asdict(), **known})
+
+
+def correct(
+    conn: apsw.Connection, name: TurnName, model: str, paid_by: PaidBy, tokens: Tokens, cost: int | None, *, now_ms: int
+) -> None:
+    """Add what a request used beyond what was added before it; less than nothing where that was too much."""
+    _correct(conn, name, model, paid_by, tokens, cost, requests=0, now_ms=now_ms)
+
+
+def withdraw(
+    conn: apsw.Connection, name: TurnName, model: str, paid_by: PaidBy, tokens: Tokens, cost: int | None, *, now_ms: int
+) -> None:
+    """Take back what was added before a request: it was refused, or not sent."""
+    conn.execute(WITHDRAW_THE_ONLY_ONE, {"turn": name.turn, "model": model, "paid_by": paid_by})
+    if conn.changes() == 0:
+        less = Tokens(*(-each for each in tokens))
+        less_cost = None if cost is None else -cost
+        _correct(conn, name, model, paid_by, less, less_cost, requests=-1, now_ms=now_ms)
+
+
+def _correct(
+    conn: apsw.Connection,
+    name: TurnName,
+    model: str,
+    paid_by: PaidBy,
+    tokens: Tokens,
+    cost: int | None,
+    *,
+    requests: int,
+    now_ms: int,
+) -> None:
+    known = {"turn": name.turn, "model": model, "paid_by": paid_by, "requests": requests, "cost": cost, "now": now_ms}
+    conn.execute(CORRECT, {**tokens._asdict(), **known})
 
 
 def spent(conn: apsw.Connection, agent: str | None, *, since_ms: int) -> Spent:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 from shared.db.spending.usage import Tokens
 
-_MOST_TOKENS = 10**12  # of one kind in one answer; a larger number is nonsense
+MOST_TOKENS = 10**12  # of one kind in one answer; a larger number is nonsense
 _TOO_MANY = 402  # stops claude, opencode and pydantic-ai at once; codex retries it
 
 
@@ -147,4 +147,4 @@ def _flat(event: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _count(counts: Mapping[str, Any], name: str) -> int:
     found = counts.get(name)
-    return found if type(found) is int and 0 <= found <= _MOST_TOKENS else 0
+    return found if type(found) is int and 0 <= found <= MOST_TOKENS else 0

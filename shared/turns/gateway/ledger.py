@@ -1,12 +1,18 @@
 """Writes what requests used, and says whether another one may be made.
 
-A budget is looked at before each request. A request that is under way may go past it, by its own cost. What is spent is
-summed up from the rows once, and kept up to date in memory: dispatch is the only process that writes usage.
+A budget is looked at before each request. A request that is under way may go past it, by its own cost; others wait
+where what is under way could use the budget up, so that only one goes past it. What is spent is summed up from the rows
+once, and kept up to date in memory: dispatch is the only process that writes usage.
+
+A request's estimate is in its turn's row before it goes out, and what it used takes the place of that. So a request
+that was under way when dispatch died is counted too.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import apsw
 
@@ -34,6 +40,25 @@ class RunsWork(Protocol):
         """Do *work* in a transaction."""
 
 
+class Estimate(NamedTuple):
+    """Of a request, before it goes out. *usual*: what is written; *most*: what it could use."""
+
+    usual: Tokens
+    most: Tokens
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnderWay:
+    """A request that may go out, and what is written of it."""
+
+    name: TurnName
+    model: str
+    paid_by: PaidBy
+    usual: Tokens
+    cost: int | None
+    most: Spent
+
+
 class Ledger:
     """What agents have spent, and what they may.
 
@@ -55,6 +80,75 @@ class Ledger:
         self._timezone = timezone
         self._on_notice = on_notice
         self._sums: dict[tuple[str | None, str], tuple[int, Spent]] = {}
+        self._under_way: set[UnderWay] = set()
+        self._settled = asyncio.Event()
+
+    async def begin(
+        self, name: TurnName, model: str, paid_by: PaidBy, estimate: Estimate, *, now_ms: int
+    ) -> UnderWay | Refusal:
+        """Let a request go out, or say why it may not; it waits for others where all together could use a budget up.
+
+        The caller settles it, or withdraws it.
+        """
+        most = Spent(self._cost(model, paid_by, estimate.most) or 0, estimate.most.total)
+        while (refusal := await self.admit(name.agent, model, paid_by, now_ms=now_ms)) is None:
+            if not self._is_tight(name.agent, paid_by, most, now_ms):
+                break
+            await self._settled.wait()
+        if refusal is not None:
+            return refusal
+        found = UnderWay(name, model, paid_by, estimate.usual, self._cost(model, paid_by, estimate.usual), most)
+        self._under_way.add(found)
+        try:
+            await asyncio.shield(self._write(usage.add, found, found.usual, found.cost, now_ms=now_ms))
+        except BaseException:
+            await asyncio.shield(self.withdraw(found, now_ms=now_ms))
+            raise
+        return found
+
+    async def settle(self, request: UnderWay, tokens: Tokens, *, now_ms: int) -> None:
+        """The request used these."""
+        cost = self._cost(request.model, request.paid_by, tokens)
+        self._end(request)
+        self._add(request.name.agent, Spent(cost or 0, tokens.total))
+        beyond = Tokens(*(used - usual for used, usual in zip(tokens, request.usual, strict=True)))
+        more = None if cost is None or request.cost is None else cost - request.cost
+        await self._write(usage.correct, request, beyond, more, now_ms=now_ms)
+        await self._notice(request.name.agent, now_ms)
+
+    async def withdraw(self, request: UnderWay, *, now_ms: int) -> None:
+        """The request used nothing: it was not sent, or refused."""
+        self._end(request)
+        await self._write(usage.withdraw, request, request.usual, request.cost, now_ms=now_ms)
+
+    def _end(self, request: UnderWay) -> None:
+        self._under_way.discard(request)
+        self._settled.set()
+        self._settled = asyncio.Event()
+
+    def _write(
+        self, work: Callable[..., None], request: UnderWay, tokens: Tokens, cost: int | None, *, now_ms: int
+    ) -> Awaitable[Any]:
+        known = {"name": request.name, "model": request.model, "paid_by": request.paid_by}
+        return self._writer.run(partial(work, **known, tokens=tokens, cost=cost, now_ms=now_ms), durable=False)
+
+    def _cost(self, model: str, paid_by: PaidBy, tokens: Tokens) -> int | None:
+        price = self._models.price(model) if paid_by == "key" else None
+        return price.cost(tokens) if price is not None else None
+
+    def _is_tight(self, agent: str, paid_by: PaidBy, most: Spent, now_ms: int) -> bool:
+        """Whether this request and those under way could use a budget up together."""
+        for budget in budgets.that_bind(self._reader, agent):
+            if budget.unit == "money" and paid_by == "plan":
+                continue
+            others = [each for each in self._under_way if budget.agent in (None, each.name.agent)]
+            if not others:
+                continue
+            all_together = sum(_of(budget, each.most) for each in others) + _of(budget, most)
+            period = periods.containing(budget.period, now_ms, self._timezone)
+            if self._spent(budget, period) + all_together > budget.limit(period.start_ms):
+                return True
+        return False
 
     async def admit(self, agent: str, model: str, paid_by: PaidBy, *, now_ms: int) -> Refusal | None:
         """Why the agent may not use the model now; None: it may."""
@@ -69,18 +163,27 @@ class Ledger:
                 return Refusal("budget", used_up(budget, period, self._timezone), period.end_ms)
         return None
 
+    async def stop(self, agent: str, *, now_ms: int) -> Refusal | None:
+        """Why no turn of the agent may begin; an owner is asked then. None: it may."""
+        for budget, period in used_up_by(self._reader, agent, self._timezone, now_ms=now_ms):
+            await self._tell([(budget, "used_up", period)], now_ms)
+            return Refusal("budget", used_up(budget, period, self._timezone), period.end_ms)
+        return None
+
     async def record(self, name: TurnName, model: str, paid_by: PaidBy, tokens: Tokens, *, now_ms: int) -> None:
-        """Write what a request used, and tell an owner where a budget is nearly used up, or wholly."""
-        price = self._models.price(model) if paid_by == "key" else None
-        cost = price.cost(tokens) if price is not None else None
+        """Write what a program says it used, and tell an owner where a budget is nearly used up, or wholly."""
+        cost = self._cost(model, paid_by, tokens)
         self._add(name.agent, Spent(cost or 0, tokens.total))
         await self._writer.run(
             partial(usage.add, name=name, model=model, paid_by=paid_by, tokens=tokens, cost=cost, now_ms=now_ms),
             durable=False,
         )
+        await self._notice(name.agent, now_ms)
+
+    async def _notice(self, agent: str, now_ms: int) -> None:
         due = [
             (budget, notice, period)
-            for budget in budgets.that_bind(self._reader, name.agent)
+            for budget in budgets.that_bind(self._reader, agent)
             for period in [periods.containing(budget.period, now_ms, self._timezone)]
             if (notice := _due(budget, self._spent(budget, period), period)) is not None
         ]
@@ -103,9 +206,16 @@ class Ledger:
         key = (budget.agent, budget.period)
         start_ms, spent = self._sums.get(key, (None, Spent()))
         if start_ms != period.start_ms:
-            spent = usage.spent(self._reader, budget.agent, since_ms=period.start_ms)
+            spent = self._without_estimates(budget.agent, period)
             self._sums[key] = (period.start_ms, spent)
-        return spent.money if budget.unit == "money" else spent.tokens
+        return _of(budget, spent)
+
+    def _without_estimates(self, agent: str | None, period: Period) -> Spent:
+        """What the rows have, without the estimates of requests that are under way: these are added when they end."""
+        spent = usage.spent(self._reader, agent, since_ms=period.start_ms)
+        estimated = [each for each in self._under_way if agent in (None, each.name.agent)]
+        money = spent.money - sum(each.cost or 0 for each in estimated)
+        return Spent(max(0, money), max(0, spent.tokens - sum(each.usual.total for each in estimated)))
 
     def _add(self, agent: str, used: Spent) -> None:
         for key, (start_ms, spent) in self._sums.items():
@@ -118,10 +228,30 @@ def spares(reader: apsw.Connection, agent: str, timezone: str, *, now_ms: int) -
     for budget in budgets.that_bind(reader, agent):
         period = periods.containing(budget.period, now_ms, timezone)
         spent = usage.spent(reader, budget.agent, since_ms=period.start_ms)
-        if _due(budget, spent.money if budget.unit == "money" else spent.tokens, period) is not None:
+        if _due(budget, _of(budget, spent), period) is not None:
             until = budget_requests.instant(period.end_ms, timezone)
             return f"{_nearly(budget)} Heartbeats do not run until {until} ({timezone})."
     return None
+
+
+def used_up_by(reader: apsw.Connection, agent: str, timezone: str, *, now_ms: int) -> list[tuple[Budget, Period]]:
+    """The budgets that are used up, and from which the agent has spent, as the gateway saw or the program said; and one
+    of its own that gives nothing.
+    """
+    found = []
+    for budget in budgets.that_bind(reader, agent):
+        period = periods.containing(budget.period, now_ms, timezone)
+        own = usage.spent(reader, agent, since_ms=period.start_ms)
+        together = own if budget.agent is not None else usage.spent(reader, None, since_ms=period.start_ms)
+        limit = budget.limit(period.start_ms)
+        is_its = _of(budget, own) > 0 or (budget.agent is not None and limit == 0)
+        if is_its and _of(budget, together) >= limit:
+            found.append((budget, period))
+    return found
+
+
+def _of(budget: Budget, spent: Spent) -> int:
+    return spent.money if budget.unit == "money" else spent.tokens
 
 
 def _due(budget: Budget, spent: int, period: Period) -> Notice | None:

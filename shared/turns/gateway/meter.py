@@ -5,10 +5,23 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from shared.db.spending.usage import Tokens
-from shared.turns.gateway.dialects import Dialect, parsed
+from shared.turns.gateway.dialects import MOST_TOKENS, Dialect, parsed
+from shared.turns.gateway.ledger import Estimate
 
 _MOST_BYTES = 32 * 1024 * 1024  # of a line or a body that is counted; a longer one is estimated
 _BYTES_A_TOKEN = 4  # of an estimate
+
+
+_USUAL_OUTPUT, _MOST_OUTPUT = 1000, 4096  # of a request that names no limit
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+
+
+def estimate(fields: Mapping[str, Any], request_bytes: int) -> Estimate:
+    """What a request takes, before it goes out."""
+    given = [each for name in _LIMITS if type(each := fields.get(name)) is int and 0 < each <= MOST_TOKENS]
+    most = max(given, default=_MOST_OUTPUT)
+    asked = request_bytes // _BYTES_A_TOKEN
+    return Estimate(Tokens(asked, min(most, _USUAL_OUTPUT)), Tokens(asked, most))
 
 
 class StreamMeter:

@@ -16,13 +16,14 @@ from starlette.types import Receive, Scope, Send
 from shared.core import logs
 from shared.core.text import redaction
 from shared.core.time import clock
+from shared.db.spending.usage import Tokens
 from shared.runtime.http1_client import HttpClient, readable
 from shared.runtime.http_client import NoAnswer, RequestNotSent
 from shared.runtime.http_connection import HostConnection
-from shared.turns.gateway import allowed_requests, dialects, headers, host_errors, model_request
+from shared.turns.gateway import allowed_requests, dialects, headers, host_errors, meter, model_request
 from shared.turns.gateway.compression import plain_pieces
 from shared.turns.gateway.headers import Headers
-from shared.turns.gateway.ledger import Ledger
+from shared.turns.gateway.ledger import Ledger, UnderWay
 from shared.turns.gateway.meter import BodyMeter, Meter, StreamMeter
 from shared.turns.gateway.model_request import MOST_BYTES, ModelRequest, RequestUnreadable
 from shared.turns.gateway.server import CLOSE
@@ -151,34 +152,60 @@ class _Exchange:
         self._turn = turn
         self._scope = scope
         self._send = send
+        self._under_way: UnderWay | None = None  # until it is settled
 
     async def run(self, request: ModelRequest) -> bool:
         """Whether the program got a whole answer; otherwise its connection is to be closed."""
-        if await self._refuse(request):
+        if not await self._begin(request):
             return True
-        body = self._asking(request)
         try:
-            async with self._request(request, body) as answer:
+            async with self._request(request, self._asking(request)) as answer:
                 if answer.status >= 400:
+                    await self._withdraw()
                     return await self._pass_error(answer)
                 return await self._pass(answer, request)
         except (RequestNotSent, NoAnswer) as error:
+            if isinstance(error, RequestNotSent):
+                await self._withdraw()
+            await self._settle_as_estimated()
             self._tell(Refusal("unreachable", f"{self._upstream} can't be reached ({error})"))
             await _answer(self._send, 502, _error("the model's host can't be reached at the moment"))
             return True
+        finally:
+            await self._settle_as_estimated()
 
-    async def _refuse(self, request: ModelRequest) -> bool:
-        """Answer in the place of the host where the budget is used up."""
-        dialect, agent = self._route.dialect, self._turn.name.agent
+    async def _begin(self, request: ModelRequest) -> bool:
+        """Whether the request may go out; where a budget is used up, the program gets the answer of a host."""
+        dialect = self._route.dialect
         if dialect is None:
-            return False
-        paid_by = self._route.upstream.paid_by
-        refusal = await self._proxy.ledger.admit(agent, request.model, paid_by, now_ms=clock.now_ms())
-        if refusal is None:
-            return False
-        self._tell(refusal)
-        await _answer(self._send, dialect.refusal_status, dialect.refusal(refusal.sentence))
-        return True
+            return True
+        paid_by, estimate = self._route.upstream.paid_by, meter.estimate(request.fields, len(request.body))
+        begun = await self._proxy.ledger.begin(self._turn.name, request.model, paid_by, estimate, now_ms=clock.now_ms())
+        if isinstance(begun, UnderWay):
+            self._under_way = begun
+            return True
+        self._tell(begun)
+        await _answer(self._send, dialect.refusal_status, dialect.refusal(begun.sentence))
+        return False
+
+    async def _withdraw(self) -> None:
+        begun, self._under_way = self._under_way, None
+        if begun is not None:
+            await asyncio.shield(self._proxy.ledger.withdraw(begun, now_ms=clock.now_ms()))
+
+    async def _settle_as_estimated(self) -> None:
+        """It ended without an answer, and may have cost something all the same."""
+        if self._under_way is not None:
+            await self._settle(self._under_way.usual)
+
+    async def _settle(self, tokens: Tokens) -> None:
+        begun, self._under_way = self._under_way, None
+        if begun is None:
+            return
+        try:
+            await asyncio.shield(self._proxy.ledger.settle(begun, tokens, now_ms=clock.now_ms()))
+        except Exception:  # the answer is there: a database that is locked must not take it away
+            log.exception("gateway.usage_not_written", turn=self._turn.name.turn)
 
     def _asking(self, request: ModelRequest) -> bytes:
         """The body, which asks for the counts."""
@@ -199,40 +226,33 @@ class _Exchange:
 
     async def _pass(self, answer: HostConnection, request: ModelRequest) -> bool:
         """Pass the answer on as it comes, and write what it used, however it ends."""
-        meter = _meter(answer, self._route, request)
+        counter = _meter(answer, self._route, request)
         is_whole = False
         try:
             await _start(self._send, answer.status, headers.returned(answer.headers))
             async for chunk in plain_pieces(answer):
-                if meter is not None:
-                    meter.feed(chunk)
+                if counter is not None:
+                    counter.feed(chunk)
                 await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
-            if meter is not None:
-                meter.end()
-            is_whole = meter is None or meter.is_complete
+            if counter is not None:
+                counter.end()
+            is_whole = counter is None or counter.is_complete
         except NoAnswer:
             is_whole = False
         finally:
-            if meter is not None:
-                await asyncio.shield(self._record(request.model, meter))
-        await self._end(meter, is_whole=is_whole)
+            if counter is not None:
+                await self._settle(counter.tokens())
+        await self._end(counter, is_whole=is_whole)
         return is_whole
 
-    async def _end(self, meter: Meter | None, *, is_whole: bool) -> None:
+    async def _end(self, counter: Meter | None, *, is_whole: bool) -> None:
         """Say how the answer ended: to the turn first, which may end the program, then to the program."""
         if not is_whole:
             self._tell(Refusal("cut", f"the answer of {self._upstream} ended before its last event"))
             return
-        error = meter.error if meter is not None else {}
+        error = counter.error if counter is not None else {}
         self._tell(host_errors.of_event(self._upstream, error, now_ms=clock.now_ms()) if error else None)
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _record(self, model: str, meter: Meter) -> None:
-        name, paid_by = self._turn.name, self._route.upstream.paid_by
-        try:
-            await self._proxy.ledger.record(name, model, paid_by, meter.tokens(), now_ms=clock.now_ms())
-        except Exception:  # the answer is there: a database that is locked must not take it away
-            log.exception("gateway.usage_not_written", turn=name.turn)
 
     async def _pass_error(self, answer: HostConnection) -> bool:
         text = redaction.redact((await _beginning(answer)).decode("utf-8", "replace")).encode()

@@ -117,6 +117,9 @@ async def run_agent(
         why = ledger.spares(reader, agent.id, settings.timezone, now_ms=clock.now_ms())
         if why is not None:
             return AgentAnswer([], None, not_run=why)
+    stopped = await gateway.stop(agent.id, now_ms=clock.now_ms())
+    if stopped is not None:
+        return Failure(stopped.sentence, code="budget", until_ms=stopped.until_ms)
     asked = tuple(each.message_id for each in claim.asked)
     agent = auto_provider.resolved(agent)
     doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id, asked), tools, agent.config)

@@ -92,7 +92,7 @@ async def _serving(db: Path) -> AsyncIterator[tuple[_Timed, int, Callable[[], in
     host = _Host(db)
     tools = SessionToolbox(host, Settings(db=db, tool_calls=100_000), Caller.of(claim))
     app = McpApp(lambda token: tools if token == _TOKEN else None)
-    timed, server = _Timed(app), ProgramServer(db.parent / "programs.sock")
+    timed, server = _Timed(app), ProgramServer(db.parent / "programs")
     server.mount("mcp", timed)
     try:
         yield (

@@ -12,7 +12,8 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.engine.group_commit import Writer
 from shared.db.spending import budgets
 from shared.db.spending.usage import Tokens, TurnName
-from shared.turns.gateway.ledger import Ledger
+from shared.turns.gateway.ledger import Estimate, Ledger
+from shared.turns.gateway.tokens import Refusal
 from shared.turns.gateway.upstreams import GatewaySettings
 from tests.approval_requests import POLICY
 from tests.support import NOW, column, make_agent
@@ -171,3 +172,108 @@ def test_without_an_owner_the_event_is_there_all_the_same(ledger, conn):
     assert admit(ledger).reason == "budget"
     assert said(conn) == []
     assert column(conn, "SELECT agent FROM events WHERE type = 'budget_used_up'") == ["coder"]
+
+
+# -- requests that are under way
+
+WORTH_TEN = Estimate(Tokens(input=4, output=6), Tokens(input=4, output=16))
+
+
+def name_of(number, agent="coder"):
+    return TurnName(f"turn_{number}", agent, "session_1")
+
+
+def begin(ledger, number=0, agent="coder", paid_by="key"):
+    return ledger.begin(name_of(number, agent), "m", paid_by, WORTH_TEN, now_ms=NOW)
+
+
+def test_a_request_that_was_under_way_when_dispatch_died_is_counted(ledger, conn, db):
+    put(conn, amount=10)
+    asyncio.run(begin(ledger))
+    assert rows(conn, "SELECT requests, input, output, cost FROM usage") == [(1, 4, 6, 64)]
+    later = Ledger(conn, ledger._writer, GatewaySettings(), "UTC", print)  # of the next dispatch
+    assert admit(later).reason == "budget"
+
+
+@pytest.mark.parametrize("used", [Tokens(1, 2), Tokens(100, 200, 3, 4), WORTH_TEN.usual])
+def test_what_a_request_used_takes_the_place_of_its_estimate(ledger, conn, used):
+    async def go():
+        for _ in range(2):
+            await ledger.settle(await begin(ledger), used, now_ms=NOW)
+
+    asyncio.run(go())
+    two = Tokens(*(2 * each for each in used))
+    cost = 2 * (used.input + used.cache_read + used.cache_write + 10 * used.output)
+    assert rows(conn, "SELECT requests, input, output, cache_read, cache_write, cost FROM usage") == [(2, *two, cost)]
+
+
+def test_a_request_that_was_refused_leaves_nothing(ledger, conn):
+    async def go():
+        one, two = await begin(ledger), await begin(ledger)
+        await ledger.settle(one, Tokens(1, 2), now_ms=NOW)
+        await ledger.withdraw(two, now_ms=NOW)
+        await ledger.withdraw(await begin(ledger, 2), now_ms=NOW)
+
+    asyncio.run(go())
+    assert rows(conn, "SELECT turn, requests, input, output, cost FROM usage") == [("turn_0", 1, 1, 2, 21)]
+
+
+@pytest.mark.parametrize(("unit", "amount"), [("tokens", 25), ("money", 250)])
+def test_of_ten_requests_at_once_one_goes_past_the_budget(ledger, conn, unit, amount):
+    """Each uses 20 tokens, of 164 micro-dollars: two fit, and none but the second goes past."""
+    put(conn, amount=amount, unit=unit)
+
+    async def one(number):
+        found = await begin(ledger, number)
+        if isinstance(found, Refusal):
+            return found.reason
+        await asyncio.sleep(0)
+        await ledger.settle(found, WORTH_TEN.most, now_ms=NOW)
+        return "used"
+
+    async def go():
+        return sorted(await asyncio.gather(*map(one, range(10))))
+
+    assert asyncio.run(asyncio.wait_for(go(), 20)) == ["budget"] * 8 + ["used"] * 2
+    assert column(conn, "SELECT sum(requests) FROM usage") == [2]
+
+
+def test_where_a_budget_is_far_away_nobody_waits(ledger, conn):
+    make_agent(conn, "writer")
+    put(conn, amount=1000)
+    put(conn, agent="writer", amount=1)
+
+    async def go():
+        return [type(await begin(ledger, number)).__name__ for number in range(10)]
+
+    assert asyncio.run(asyncio.wait_for(go(), 20)) == ["UnderWay"] * 10
+
+
+def test_others_wait_until_a_request_ends_and_then_go_on(ledger, conn):
+    put(conn, amount=30)
+
+    async def go():
+        first = await begin(ledger)
+        second = asyncio.ensure_future(begin(ledger, 1))
+        await asyncio.sleep(0.01)
+        waited = not second.done()
+        await ledger.withdraw(first, now_ms=NOW)
+        return waited, type(await second).__name__
+
+    assert asyncio.run(asyncio.wait_for(go(), 20)) == (True, "UnderWay")
+
+
+def test_a_program_that_says_itself_what_it_used_is_stopped_before_its_next_turn(ledger, conn):
+    put(conn)
+    make_agent(conn, "writer")
+    put(conn, agent=None, amount=150)
+    assert asyncio.run(ledger.stop("coder", now_ms=NOW)) is None
+    use(ledger, 100)
+    refusal = asyncio.run(ledger.stop("coder", now_ms=NOW))
+    assert (refusal.reason, refusal.until_ms) == ("budget", TOMORROW)
+    use(ledger, 50, agent="writer", now_ms=NOW + 1)
+    assert asyncio.run(ledger.stop("writer", now_ms=NOW)).sentence.startswith("The budget of all agents")
+    assert asyncio.run(ledger.stop("idle", now_ms=NOW)) is None  # it spends nothing
+    assert asyncio.run(ledger.stop("coder", now_ms=TOMORROW)) is None
+    put(conn, agent="writer", amount=0)
+    assert asyncio.run(ledger.stop("writer", now_ms=TOMORROW)).reason == "budget"

@@ -276,6 +276,40 @@ def test_a_host_that_compresses_unasked_is_counted_too(db, conn, sockets):
     assert column(conn, "SELECT output FROM usage") == [57]
 
 
+def test_an_estimate_is_written_before_a_request_goes_out(db, conn, sockets):
+    """So that it is counted where dispatch dies before the answer."""
+    seen = []
+
+    async def answers(request):
+        seen.extend(rows(conn, "SELECT requests, input > 0, output FROM usage"))
+        return await reply(200, (EVENTS / "messages.json").read_text())(request)
+
+    async def use(program, host):
+        async with program.post("/v1/messages", json={**ASKED, "stream": False, "max_tokens": 30}) as answer:
+            return await answer.read()
+
+    through(db, sockets, answers, use)
+    assert seen == [(1, 1, 30)]
+    assert rows(conn, "SELECT requests, output FROM usage") == [(1, 57)]
+
+
+def test_a_request_that_is_cut_off_before_its_answer_keeps_its_estimate(db, conn, sockets):
+    asked = asyncio.Event()
+
+    async def never(_):
+        asked.set()
+        await asyncio.Event().wait()
+
+    async def use(program, host):
+        asking = asyncio.ensure_future(program.post("/v1/messages", json=ASKED)._coro)
+        await asked.wait()
+        program.gateway.end(program.token)
+        await asyncio.gather(asking, return_exceptions=True)
+
+    through(db, sockets, never, use)
+    assert rows(conn, "SELECT requests, output > 0 FROM usage") == [(1, 1)]
+
+
 def test_counting_tokens_costs_nothing(db, conn, sockets):
     async def use(program, host):
         async with program.post("/v1/messages/count_tokens", json=ASKED) as answer:

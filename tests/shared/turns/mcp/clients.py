@@ -32,9 +32,9 @@ class Noted:
 async def served(folder, tools_of):
     """The base URL of a server for programs with the tools mounted; *tools_of*: by token."""
     app = McpApp(tools_of.get)
-    server = ProgramServer(folder / "programs.sock")
+    server = ProgramServer(folder / "programs")
     server.mount("mcp", app)
-    port = await server.start_loopback()
+    port = await server.start_loopback("loopback")
     try:
         yield f"http://127.0.0.1:{port}"
     finally:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from shared.agents.base import Failed, Result, Text
+from shared.agents.base import Failed, Result, Text, Used
 from shared.conversation.inbound import decisions
 from shared.conversation.inbound.decisions import OPERATOR
 from shared.core.time import clock
@@ -191,10 +191,35 @@ def test_what_waits_for_a_budget_goes_on_when_an_owner_gives_more(conn, monkeypa
                 return waiting, done.stored
 
     (waiting, first), stored = asyncio.run(asyncio.wait_for(go(), 60))
-    assert (waiting, first) == ([("pending", 0), ("pending", 0)], ["hello"])
+    assert (waiting, first) == ([("pending", 0), ("pending", 0)], [])  # no program was started
     assert stored > 0  # whoever decides kicks dispatch
-    assert seen == ["hello", "hello"]  # one batch of both
+    assert seen == ["hello"]  # one batch of both
     assert column(conn, "SELECT status FROM messages") == ["completed", "completed"]
+
+
+def test_a_program_that_says_itself_what_it_used_is_held_by_its_budget(conn, monkeypatch):
+    seen = []
+
+    async def script(turn):
+        seen.append(turn.messages[0].text)
+        yield Used("my-model", 60, 60)
+        yield Result("yes")
+
+    async def go():
+        async with hosting(stream_of("messages")) as host:
+            scripted_provider.use(monkeypatch, conn, script, host)
+            with transaction(conn):
+                budgets.put(conn, "coder", "day", "tokens", 100, now_ms=NOW)
+            async with dispatching() as service:
+                await one_step(service)
+                put(conn, "second", agent="coder")
+                await one_step(service)
+
+    asyncio.run(asyncio.wait_for(go(), 60))
+    assert seen == ["hello"]
+    assert rows(conn, "SELECT status, retry_count FROM messages ORDER BY id") == [("completed", 0), ("pending", 0)]
+    assert column(conn, "SELECT code FROM agent_pauses") == ["budget"]
+    assert column(conn, "SELECT count(*) FROM approvals WHERE kind = 'budget'") == [1]
 
 
 @pytest.mark.parametrize(("percent", "channel", "runs"), [(79, "heartbeat", 1), (80, "heartbeat", 0), (80, "api", 1)])
