@@ -140,6 +140,17 @@ def test_a_running_turn_can_settle_or_be_rescued(old):
     assert rows(conn, "SELECT status, retry_count FROM messages WHERE id IN (3, 4)") == [("pending", 2), ("pending", 2)]
 
 
+def test_a_message_that_lost_its_process_twice_stays_a_suspect(old):
+    path, conn = old
+    rows(conn, "UPDATE messages SET last_error = 'the process that ran the turn went away' WHERE id = 1")
+    migrate(path)
+    assert rows(conn, "SELECT id, retry_count FROM messages WHERE suspicion = 20") == [(1, 2)]
+    assert [each.is_suspect for each in ready_sessions.find(conn, now_ms=NOW + 2000)] == []
+    with transaction(conn):
+        turns.rescue(conn, POLICY, now_ms=NOW, everything=True)
+    assert [each.is_suspect for each in ready_sessions.find(conn, now_ms=NOW + 10**6)] == [True]
+
+
 def test_pending_messages_are_claimed_and_pending_responses_sent(old):
     path, conn = old
     migrate(path)
