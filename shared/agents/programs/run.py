@@ -30,7 +30,31 @@ LINE_LIMIT = 1024 * 1024  # bytes
 _GRACE_S = 3.0  # from a result to the end of a program that does not end by itself
 _LAST_WORDS_S = 1.0  # after its end, to read the rest of its standard error
 _LOOKS_EVERY_S = 0.5
+_BURST_S, _REST_S = 0.001, 0.001  # of a program whose lines come faster than they are handled
+_QUIET_S = 0.0005
 _STDERR_TAIL = 500  # characters kept for the operator
+
+
+class _Pace:
+    """Lets other turns go on between two lines, however many lines wait already.
+
+    Threads need rests too: one that waits for the interpreter's lock of a busy loop gets it after 5 ms only.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._busy_since = self._last = loop.time()
+
+    async def rest(self) -> None:
+        """After each line: a moment for the other tasks, and now and then one for the threads."""
+        now = self._loop.time()
+        if now - self._last > _QUIET_S:  # the line did not wait already
+            self._busy_since = now
+        elif now - self._busy_since > _BURST_S:
+            await asyncio.sleep(_REST_S)
+            now = self._busy_since = self._loop.time()
+        self._last = now
+        await asyncio.sleep(0)
 
 
 class ProgramRun:
@@ -113,6 +137,7 @@ class ProgramRun:
             is_free: whether a line does not count as output, because it comes again in another one.
         """
         size = 0
+        pace = _Pace(self._loop)
         try:
             async for line in self._program.stdout:
                 size += 0 if is_free(line) else len(line)
@@ -123,7 +148,7 @@ class ProgramRun:
                     self._stop("output_limit", f"the program wrote more than {self._limits.output_bytes} bytes")
                     return
                 yield line
-                await asyncio.sleep(0)  # the other turns go on, however many lines wait already
+                await pace.rest()
         except ValueError:  # asyncio's word for a line beyond the limit
             self._stop("output_limit", f"the program wrote a line of more than {self._line_limit} bytes")
             return
