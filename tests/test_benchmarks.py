@@ -1,12 +1,13 @@
 """The table of ``make bench``: what is watched, and that docs/benchmarks.md is what the code writes."""
 
 import importlib
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.benchmarks import __main__ as benchmarks
-from tests.benchmarks.harness import report
+from tests.benchmarks.harness import age, report
 from tests.benchmarks.harness.measure import Spread, at_least, watched
 
 ROOT = Path(__file__).parents[1]
@@ -64,3 +65,52 @@ def test_every_module_with_lines_is_in_a_section():
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_of_the_benchmark_has_lines(module):
     assert importlib.import_module(f"tests.benchmarks.{module}").LINES
+
+
+def git(folder, *words):
+    """What git says, with a name for its commits."""
+    named = ["-c", "user.name=Ana", "-c", "user.email=ana@example.org", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", "-C", str(folder), *named, *words], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """A clone, and a page with the table of its first commit; then come three commits, of which two change code."""
+    folder = tmp_path / "whole"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    for number, name in enumerate(("shared/a.py", "docs/a.md", "infra/a.py", "shared/a.py")):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(f"# {number}")
+        git(folder, "add", ".")
+        git(folder, "commit", "-q", "-m", name)
+    return folder, page_of(git(folder, "rev-parse", "--short", "HEAD~3"))
+
+
+def page_of(commit):
+    return f"# Benchmarks\n\nThe last run of `make bench`, of commit {commit}, with changes: 2 cores\n"
+
+
+def test_the_age_of_a_table_is_the_commits_that_changed_code(measured):
+    folder, page = measured
+    assert age.commits_since(folder, page) == 2
+    assert age.commits_since(folder, page_of(git(folder, "rev-parse", "HEAD"))) == 0
+
+
+def test_a_shallow_clone_does_not_tell_the_age_and_says_what_to_do(measured, tmp_path):
+    folder, page = measured
+    git(tmp_path, "clone", "-q", "--depth", "2", f"file://{folder}", "shallow")
+    with pytest.raises(LookupError, match="git fetch --unshallow"):
+        age.commits_since(tmp_path / "shallow", page)
+
+
+@pytest.mark.parametrize("commit", ["abcdef0", "abcdef0123456789abcdef0123456789abcdef01"])
+def test_a_table_of_another_history_has_no_age(measured, commit):
+    with pytest.raises(LookupError, match="not in this history: run `make bench` again"):
+        age.commits_since(measured[0], page_of(commit))
+
+
+def test_a_table_without_a_commit_has_no_age(measured):
+    with pytest.raises(LookupError, match="names no commit"):
+        age.commits_since(measured[0], "The last run of `make bench`, of a tree without Git: 2 cores")
