@@ -1,4 +1,4 @@
-"""What a dispatch that starts makes of the turns that an earlier one left."""
+"""One message's end is no other's: after a turn of several that fails for good, and after a lost dispatch."""
 
 import asyncio
 
@@ -8,7 +8,8 @@ from functions.dispatch import Dispatch
 from shared.core.settings import Settings
 from shared.db.engine import meta
 from shared.db.engine.connection import rows, transaction
-from tests.support import NOW, put, row, take
+from shared.queue import turns
+from tests.support import NOW, column, put, row, take
 
 
 def begins(conn):
@@ -46,3 +47,23 @@ def test_a_restored_database_or_another_host_speaks_against_no_message(conn, key
             meta.put(conn, key, f"other_{number}")
         assert begins(conn) == (number + 1, 0)
     assert rows(conn, "SELECT status, failure FROM messages") == [("pending", "process_gone")]
+
+
+def test_one_bad_message_does_not_take_its_neighbours_along(conn, until):
+    for text in ("one", "!reject", "three"):
+        put(conn, text)
+
+    async def go():
+        service = Dispatch(Settings.load())
+        service.worker.begin()
+        await until(lambda: column(conn, "SELECT count(*) FROM messages WHERE status = 'pending'") == [0])
+        await until(lambda: not service.worker.running)
+        await service.close()
+
+    asyncio.run(go())
+    assert rows(conn, "SELECT message, status, retry_count FROM messages ORDER BY id") == [
+        *(("one", "completed", 0), ("!reject", "dead", 1), ("three", "completed", 0))
+    ]
+    assert rows(conn, "SELECT original_message, message FROM responses ORDER BY id") == [
+        *(("one", "You said: one"), ("!reject", turns.APOLOGY), ("three", "You said: three"))
+    ]
