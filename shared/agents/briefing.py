@@ -11,7 +11,8 @@ A part of them goes elsewhere by a tag: <message to="name">text</message> to one
 nothing."""
 _FILES = """
 Files that people sent are named by <attachment path="...">, below your folder. To send a file, put it into the folder
-{outbox} and write [send_file: its name]."""
+{outbox} and write [send_file: its name]. Your folder is of this conversation alone;
+the folder `shared` in it is one for all of your conversations."""
 
 
 def text(instructions: str, *, outbox: str | None = None) -> str:

@@ -9,5 +9,7 @@ def test_its_own_instructions_come_last_and_whole():
 
 
 def test_an_agent_that_writes_files_is_told_where_they_are_sent_from():
-    assert "sessions/session_a/outbox" in briefing.text("", outbox="sessions/session_a/outbox")
+    told = briefing.text("", outbox="sessions/session_a/outbox")
+    assert "sessions/session_a/outbox" in told
+    assert "`shared` in it is one for all of your conversations" in told
     assert "send_file" not in briefing.text("")
