@@ -37,7 +37,7 @@ def commit_to_object(scale: Scale) -> Iterator[Line]:
         value = Spread.of(percentile(times, share) * 1000 for times in rounds)
         yield at_most(f"commit to object, S3 on loopback, {name}", value, bar, "ms")
     value = Spread.of(percentile(times, 0.5) * 1000 for times in synced)
-    reason = "most of it is the answer of this S3, which is moto"
+    reason = "most of it is the answer of this S3, which is Python"
     yield at_most("commit to its `sync` with wait, S3 on loopback, p50", value, 10, "ms", reason=reason)
 
 
