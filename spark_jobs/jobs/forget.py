@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from shared.core.time import clock
 from spark_jobs.command_line import parser_of, run_command
-from spark_jobs.mart.forget import forget
+from spark_jobs.mart.forget import Forgotten, forget
 from spark_jobs.mart.manifest import MartInvalid
 from spark_jobs.mart.places import opened
 from spark_jobs.mart.privacy import key_of
@@ -29,7 +29,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             if before is None:
                 raise MartInvalid(f"there is no mart at {options.mart.partition('?')[0]}: check --mart")
             veil = key_of(before.privacy)
-            manifest, gone = forget(place, before, veil, options.channel, options.sender_id, now_ms=clock.now_ms())
-        return f"generation {manifest.generation}: {gone} rows were taken out, and earlier generations deleted\n"
+            done = forget(place, before, veil, options.channel, options.sender_id, now_ms=clock.now_ms())
+        return _said(done)
 
     return run_command(JOB, do)
+
+
+def _said(done: Forgotten) -> str:
+    lines = [f"generation {done.manifest.generation}: {done.gone} rows were taken out, and earlier generations deleted"]
+    if not done.remains:
+        return "\n".join([*lines, "no column of any file holds an id or a name of the person"]) + "\n"
+    lines.append("these columns still hold an id or a name of the person; the words of other people and agents stay:")
+    lines += [f"  {column}: {rows} rows" for column, rows in done.remains.items()]
+    return "\n".join(lines) + "\n"

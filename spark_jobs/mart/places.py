@@ -35,6 +35,7 @@ class MartPlace(Protocol):
 
     files: Any  # pyarrow's file system
     base: str  # of the present generation, in *files*
+    root: str  # of all generations
 
     def begin(self) -> MartManifest | None:
         """Begin to write; the present generation, or None where there is none yet."""
@@ -73,7 +74,7 @@ class _Folder:
         self.files = fs.LocalFileSystem()
         self._root, self._link = root, root / "current"
         self._next = root / "generations" / "next"
-        self.base = str(self._link.resolve())
+        self.base, self.root = str(self._link.resolve()), str(self._next.parent)
 
     def begin(self) -> MartManifest | None:
         shutil.rmtree(self._next, ignore_errors=True)
@@ -121,6 +122,7 @@ class _Bucket:
     def __init__(self, url: str) -> None:
         self._url, self._tag = url, ""
         self.files, self.base = open_bucket(url)
+        self.root = self.base
 
     def begin(self) -> MartManifest | None:
         found = read_object(self._url, NAME)

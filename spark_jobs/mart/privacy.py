@@ -10,15 +10,19 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import compute as pc
 
 from shared.db.queue.schedules.series import CALLED_OFF
 from spark_jobs.mart.manifest import MartInvalid, Privacy
+from spark_jobs.mart.quotations import without_quotations
 from spark_jobs.mart.tables import MartTable
+from spark_jobs.mart.traces import Traces
 
 ANSWERS = ("messages", "responses", "agent_messages")
 """Tables with what was said in answer to a message, by its ``message_id``."""
@@ -33,12 +37,12 @@ class Veil:
 
     Args:
         key: people are hashed with it; empty: they are not hashed.
-        messages: ids of the messages of people who were taken out, as far as the replica still has them.
+        traces: of people who were taken out, as far as the replica still has them.
     """
 
     privacy: Privacy
     key: bytes = b""
-    messages: frozenset[str] = frozenset()
+    traces: Traces = field(default_factory=Traces)
 
     def columns(self, table: MartTable) -> frozenset[str]:
         """The columns that are left out."""
@@ -46,12 +50,9 @@ class Veil:
 
     def applied(self, table: MartTable, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that the mart may hold, as it may hold them."""
-        if self.privacy.forgotten:
-            rows = rows.filter(
-                pa.array([not is_forgotten for is_forgotten in self._forgotten(table, rows)], pa.bool_())
-            )
-        if table.name == "events":
-            rows = without_reasons(rows, None if self.privacy.without_text else self.messages)
+        rows = self.without_forgotten(table, rows)
+        if table.name == "events" and self.privacy.without_text:
+            rows = without_reasons(rows, None)
         if self.key:
             for name in set(table.people) & set(rows.schema.names):
                 index = rows.schema.get_field_index(name)
@@ -65,45 +66,87 @@ class Veil:
             return value
         return hmac.new(self.key, value.encode(), hashlib.sha256).hexdigest()[:32]
 
-    def takes_out(self, channel: str | None, sender_id: str | None) -> bool:
-        """Whether this is a person who was taken out."""
-        return bool(channel and sender_id) and self.digest(channel, sender_id) in self.privacy.forgotten
+    def without_forgotten(self, table: MartTable, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows without those of people who were taken out, and without what others quote of them.
+
+        Returns:
+            *rows* itself where nothing of them is in it. People may be hashed already.
+        """
+        if not self.privacy.forgotten:
+            return rows
+        dropped = self._forgotten(table, rows)
+        kept = as_masked(rows, dropped) if any(dropped) else rows
+        return without_reasons(kept, self.traces.messages) if table.name == "events" else self._unquoted(table, kept)
+
+    def takes_out(self, channel: str | None, value: str | None) -> bool:
+        """Whether this is an id of a person who was taken out, in the clear or as the mart holds it."""
+        if not channel or not value:
+            return False
+        digests = {self.digest(channel, value), self.digest(channel, self.person(value))}
+        return not digests.isdisjoint(self.privacy.forgotten)
 
     def is_private_to_one(self, person: str | None) -> bool:
         """Whether a session is private to a person who was taken out; its row does not name the platform."""
-        return bool(person) and self.digest("", person) in self.privacy.forgotten
+        if not person:
+            return False
+        return not {self.digest("", person), self.digest("", self.person(person))}.isdisjoint(self.privacy.forgotten)
 
-    def digest(self, channel: str | None, sender_id: str | None) -> str:
-        """What the manifest keeps of a person who was taken out, so that the next run leaves them out.
+    def digest(self, channel: str | None, value: str | None) -> str:
+        """What the manifest keeps of an id of a person who was taken out, so that the next run leaves it out.
 
         With a key nobody without it can try ids; short ids are soon found by their salted hash alone.
         """
-        platform = (channel or "").partition(".")[0]
-        text = f"{self.privacy.salt}\n{platform}\n{sender_id}".encode()
-        return hmac.new(self.key, text, hashlib.sha256).hexdigest() if self.key else hashlib.sha256(text).hexdigest()
+        return _digest(self.key, self.privacy.salt, (channel or "").partition(".")[0], value or "")
 
-    def with_forgotten(self, channel: str, sender_id: str) -> Privacy:
-        """The privacy of the mart once this person is taken out of it."""
-        digests = {self.digest(channel, sender_id), self.digest("", sender_id)}
-        return replace(self.privacy, forgotten=tuple(sorted({*self.privacy.forgotten, *digests})))
+    def with_forgotten(self, ids: Iterable[tuple[str, str]]) -> "Veil":
+        """The same, once a person is taken out.
+
+        Args:
+            ids: each of the person's, as the mart holds it, with its channel.
+        """
+        digests = {self.digest(each, value) for channel, value in ids for each in (channel, "")}
+        forgotten = tuple(sorted({*self.privacy.forgotten, *digests}))
+        return replace(self, privacy=replace(self.privacy, forgotten=forgotten))
 
     def _forgotten(self, table: MartTable, rows: pa.RecordBatch) -> list[bool]:
-        names = rows.schema.names
-        empty: list[str | None] = [None] * rows.num_rows
-
-        def values(name: str) -> list[str | None]:
-            return list(rows.column(name).to_pylist()) if name in names else empty
-
-        people = zip(values("channel"), values("sender_id"), values("platform_id"), strict=True)
-        by_person = [
-            self.takes_out(channel, sender) or self.takes_out(channel, place) for channel, sender, place in people
-        ]
-        private = [self.is_private_to_one(person) for person in values("private_to")]
-        of_message = values("message_id") if table.name in ANSWERS else empty
+        values = _columns(rows, "channel", "sender_id", "platform_id", "private_to", "message_id", "in_reply_to")
+        is_answer = table.name in ANSWERS
         return [
-            is_theirs or is_private or message in self.messages
-            for is_theirs, is_private, message in zip(by_person, private, of_message, strict=True)
+            self.takes_out(channel, sender)
+            or self.takes_out(channel, place)
+            or self.is_private_to_one(person)
+            or (is_answer and (message in self.traces.messages or asked in self.traces.rows))
+            for channel, sender, place, person, message, asked in zip(*values, strict=True)
         ]
+
+    def _unquoted(self, table: MartTable, rows: pa.RecordBatch) -> pa.RecordBatch:
+        if "channel" not in rows.schema.names:
+            return rows
+        channels, places, answered = _columns(rows, "channel", "platform_id", "reply_to")
+        for name in set(table.text) & set(rows.schema.names):
+            before = rows.column(name).to_pylist()
+            after = [
+                without_quotations(text, partial(self.takes_out, channel), partial(self._is_quoted, place, row))
+                for text, channel, place, row in zip(before, channels, places, answered, strict=True)
+            ]
+            if after != before:
+                rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array(after, pa.string()))
+        return rows
+
+    def _is_quoted(self, place: str | None, row: int | None, quoted: Mapping[str, Any]) -> bool:
+        return row in self.traces.rows or (place or "", str(quoted.get("message_id"))) in self.traces.quotable
+
+
+@lru_cache(65_536)
+def _digest(key: bytes, salt: str, platform: str, value: str) -> str:
+    text = f"{salt}\n{platform}\n{value}".encode()
+    return hmac.new(key, text, hashlib.sha256).hexdigest() if key else hashlib.sha256(text).hexdigest()
+
+
+def _columns(rows: pa.RecordBatch, *names: str) -> list[list[Any]]:
+    """The values of each column; of one that there is not, nothing."""
+    known = rows.schema.names
+    return [rows.column(name).to_pylist() if name in known else [None] * rows.num_rows for name in names]
 
 
 def without_reasons(rows: pa.RecordBatch, messages: frozenset[str] | None) -> pa.RecordBatch:

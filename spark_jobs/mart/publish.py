@@ -7,7 +7,7 @@ A run for the position that the mart has changes nothing. A run that ends early 
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -30,6 +30,7 @@ from spark_jobs.mart.source import (
     up_to,
 )
 from spark_jobs.mart.tables import ALL, MartTable
+from spark_jobs.mart.traces import traces_of
 from spark_jobs.mart.types import TYPES
 from spark_jobs.pushed_filters import Condition
 
@@ -72,7 +73,7 @@ def publish(
         return before
     again_from = parts_at(place, before, source) if before else None
     generation = before.generation + 1 if before else 1
-    veil = replace(veil, messages=_messages_taken_out(source, veil))
+    veil = _with_traces(source, veil)
     run = MartRun(place, source, before, veil, generation, new_run(), again_from)
     if before and again_from is None:
         run = replace(run, ends={name: unseen_ends(source, before, name) for name in ENDINGS})
@@ -210,18 +211,19 @@ def _rewrite(
         writer.write(run.veil.applied(table, batch), table.by)
 
 
-def _messages_taken_out(source: PinnedTables, veil: Veil) -> frozenset[str]:
-    """Ids of the messages of people who were taken out: what agents answered them is taken out as well."""
+def _with_traces(source: PinnedTables, veil: Veil) -> Veil:
+    """The veil that knows what people who were taken out have left in the replica, also under other ids of theirs."""
     if not veil.privacy.forgotten:
-        return frozenset()
-    found = set()
-    for name in ("messages", "responses"):
-        for batch in source.read(name, columns=["message_id", "channel", "sender_id", "platform_id"]):
-            for row in batch.to_pylist():
-                channel = row["channel"]
-                if veil.takes_out(channel, row["sender_id"]) or veil.takes_out(channel, row["platform_id"]):
-                    found.add(row["message_id"])
-    return frozenset(found - {None, ""})
+        return veil
+
+    def read(table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        if source.has(table):
+            known = source.schema(table).names
+            yield from source.read(table, columns=[name for name in columns if name in known])
+
+    traces = traces_of(read, veil.takes_out)
+    ids = [(channel, veil.person(value) or "") for channel, value in traces.ids]
+    return replace(veil.with_forgotten(ids), traces=traces)
 
 
 def _read_at(source: PinnedTables, before: MartManifest | None) -> int:

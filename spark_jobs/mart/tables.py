@@ -49,6 +49,7 @@ ALL = (
     MartTable("sessions", by="", people=("private_to",), left_out=("continuation",)),
     MartTable("chats", by="", text=("name",), people=("platform_id",), left_out=("opens_for",)),
     MartTable("users", by="", people=("sender_id", "name")),
+    MartTable("user_dms", by=""),
     MartTable("teams", by=""),
     MartTable("team_members", by=""),
 )

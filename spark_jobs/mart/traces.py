@@ -1,0 +1,110 @@
+"""What a person who was taken out left behind: ids of their own, their messages, and the rows that belong to them.
+
+A person has more ids than the one that an operator names: on some platforms their private chat has one of its own, and
+only the rows of the mart or the replica tell which. Both are read in the same way; ids may be hashed.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+Reader = Callable[[str, Sequence[str]], Iterator[pa.RecordBatch]]
+"""Reads those of the columns of a table that there are; nothing where there is no such table."""
+IsTheirs = Callable[[str | None, str | None], bool]
+"""Whether an account of a platform and an id on it are of a person who was taken out."""
+
+_COLUMNS = (
+    *("id", "message_id", "in_reply_to", "channel", "chat_id", "platform_id", "platform_message_id"),
+    *("sender", "sender_id"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """What belongs to the people who were taken out.
+
+    Args:
+        messages: the ids of the messages that they wrote or got, and of what answers them.
+        rows: the same by the number of the row of ``messages``.
+        quotable: messages and answers as a reply quotes them: the conversation, and the platform's id of the message.
+        ids: of their private chats, each with its channel.
+        names: what they are called.
+    """
+
+    messages: frozenset[str] = frozenset()
+    rows: frozenset[int] = frozenset()
+    quotable: frozenset[tuple[str, str]] = frozenset()
+    ids: frozenset[tuple[str, str]] = frozenset()
+    names: frozenset[str] = frozenset()
+
+
+def traces_of(read: Reader, is_theirs: IsTheirs) -> Traces:
+    """What *read* tells of them. Their private chats are found by what they wrote there, and by ``user_dms``."""
+    names: set[str] = set()
+    chats = _private_chats(read, is_theirs, names)
+
+    def is_of_them(channel: str | None, value: str | None) -> bool:
+        return is_theirs(channel, value) or (_platform(channel), value or "") in platforms
+
+    platforms = {(_platform(channel), place) for channel, place in chats}
+    found = _Rows(names)
+    for row in _rows(read, "messages", _COLUMNS):
+        if is_of_them(row["channel"], row["sender_id"]) or is_of_them(row["channel"], row["platform_id"]):
+            found.add(row)
+            found.rows.add(row["id"])
+            if is_theirs(row["channel"], row["sender_id"]):
+                names.add(row["sender"] or "")
+    for row in _rows(read, "responses", _COLUMNS):
+        is_answer = row["in_reply_to"] in found.rows or row["message_id"] in found.messages
+        if is_answer or is_of_them(row["channel"], row["sender_id"]) or is_of_them(row["channel"], row["platform_id"]):
+            found.add(row)
+    messages = frozenset(found.messages - {""})
+    return Traces(messages, frozenset(found.rows), frozenset(found.quotable), frozenset(chats), frozenset(names - {""}))
+
+
+@dataclass(slots=True)
+class _Rows:
+    names: set[str]
+    messages: set[str] = field(default_factory=set)
+    rows: set[int] = field(default_factory=set)
+    quotable: set[tuple[str, str]] = field(default_factory=set)
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.messages.add(row["message_id"] or "")
+        if row["platform_id"] and row["platform_message_id"]:
+            self.quotable.add((row["platform_id"], row["platform_message_id"]))
+
+
+def _private_chats(read: Reader, is_theirs: IsTheirs, names: set[str]) -> set[tuple[str, str]]:
+    """Channel and id of each chat that is no group and in which nobody else wrote."""
+    writers: defaultdict[int, set[bool]] = defaultdict(set)
+    for row in _rows(read, "messages", ("channel", "chat_id", "sender_id")):
+        if row["chat_id"] is not None and row["sender_id"]:
+            writers[row["chat_id"]].add(is_theirs(row["channel"], row["sender_id"]))
+    users = set()
+    for row in _rows(read, "users", ("id", "channel", "sender_id", "name")):
+        if is_theirs(row["channel"], row["sender_id"]):
+            users.add(row["id"])
+            names.add(row["name"] or "")
+    direct = {row["chat_id"] for row in _rows(read, "user_dms", ("user_id", "chat_id")) if row["user_id"] in users}
+    found = set()
+    for row in _rows(read, "chats", ("id", "channel", "platform_id", "name", "is_group")):
+        is_written = row["id"] in direct or writers[row["id"]] == {True}
+        is_their_own = is_written or is_theirs(row["channel"], row["platform_id"])
+        if is_their_own and not row["is_group"]:
+            found.add((row["channel"], row["platform_id"]))
+            names.add(row["name"] or "")
+    return found
+
+
+def _rows(read: Reader, table: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for batch in read(table, columns):
+        for row in batch.to_pylist():
+            yield {name: row.get(name) for name in columns}
+
+
+def _platform(channel: str | None) -> str:
+    return (channel or "").partition(".")[0]
