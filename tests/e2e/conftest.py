@@ -121,7 +121,8 @@ class System:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 status, text = answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
-            status, text = error.code, error.read().decode()
+            with error:
+                status, text = error.code, error.read().decode()
         except http.client.HTTPException as error:  # the process was killed while it answered
             raise ConnectionError(repr(error)) from error
         try:

@@ -69,7 +69,8 @@ class Host:
             with urllib.request.urlopen(f"http://127.0.0.1:{said['port']}/healthz", timeout=10) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
-            return error.code, json.load(error)
+            with error:
+                return error.code, json.load(error)
 
 
 @pytest.fixture
