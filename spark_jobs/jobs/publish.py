@@ -3,7 +3,7 @@
 It needs no Spark session. Exit codes: see :mod:`spark_jobs.command_line`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from shared.core.time import clock
@@ -51,9 +51,21 @@ def _said(manifest: MartManifest, before: MartManifest | None) -> str:
     for name, table in manifest.tables.items():
         new = sum(day.generation == manifest.generation for day in table.days.values())
         lines.append(f"{name:16}{table.rows:>12} rows{len(table.days):>6} days{new:>6} written")
+    lines += _holes(manifest, before)
     known = len(before.new_histories) if before else 0
     if len(manifest.new_histories) > known:
         again_ms = manifest.new_histories[-1]["read_again_from_ms"]
         again = datetime.fromtimestamp(again_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         lines.append(f"the replica has begun a new history: rows from {again} on were read again")
     return "\n".join(lines) + "\n"
+
+
+def _holes(manifest: MartManifest, before: MartManifest | None) -> Iterator[str]:
+    """A line for each table of which this run has found fewer rows than there were."""
+    for name, table in manifest.tables.items():
+        old = before.tables.get(name) if before else None
+        new = {day: number for day, number in table.holes.items() if number > (old.holes.get(day, 0) if old else 0)}
+        if new:
+            missing = sum(table.holes.values()) - (sum(old.holes.values()) if old else 0)
+            what = f"{name} has a hole: {missing} rows before {max(new)} were pruned before a run could read them"
+            yield f"{what}; run publish more often"

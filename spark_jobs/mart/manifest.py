@@ -35,11 +35,17 @@ class DayFiles:
 
 @dataclass(frozen=True, slots=True)
 class TableFiles:
-    """One table: its columns with their Arrow types, the highest id that was read, and its days."""
+    """One table: its columns with their Arrow types, the highest id that was read, and its days.
+
+    Args:
+        holes: rows that no run saw, because the database had pruned them before: the number of ids that are missing
+            before a row of that day. The rows may be of days before it.
+    """
 
     columns: dict[str, str]
     last_id: int
     days: dict[str, DayFiles]
+    holes: dict[str, int] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -124,4 +130,4 @@ def _table_of(facts: dict[str, Any]) -> TableFiles:
     days = {
         day: DayFiles(each["rows"], each["generation"], tuple(each["files"])) for day, each in facts["days"].items()
     }
-    return TableFiles(facts["columns"], facts["last_id"], days)
+    return TableFiles(facts["columns"], facts["last_id"], days, facts.get("holes", {}))

@@ -7,6 +7,7 @@ A run for the position that the mart has changes nothing. A run that ends early 
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -117,14 +118,18 @@ def _publish_table(run: MartRun, table: MartTable) -> TableFiles:
     for day in rewritten:
         _rewrite(run, table, writer, days.pop(day, None), changed.pop(day, []))
     highest = last_id if run.again_from is None else run.source.highest(table.name, "id") or 0
+    holes = Counter(before.holes if before else {})
     for batch in run.source.read(table.name, _fresh(run, table, last_id), left_out=left_out):
+        if run.again_from is None and batch.num_rows:
+            for day, number in _holes(batch, table.by, highest):
+                holes[day] += number
         highest = max(highest, pc.max(batch.column("id")).as_py())
         writer.write(run.veil.applied(table, batch), table.by)
     for day, files in writer.finish().items():
         days[day] = _joined(days.get(day), files)
     for day in rewritten:
         days.setdefault(day, _none(run.generation))  # empty now: jobs see that it has changed
-    return TableFiles(columns, highest, dict(sorted(days.items())))
+    return TableFiles(columns, highest, dict(sorted(days.items())), dict(sorted(holes.items())))
 
 
 def _fresh(run: MartRun, table: MartTable, last_id: int) -> Condition:
@@ -154,11 +159,11 @@ def _changes(run: MartRun, table: MartTable, last_id: int) -> Iterator[list[Cond
         yield [not_later_than(table.by, run.again_from)]
         return
     if table.has_updates:
-        yield [up_to(last_id), Condition("updated_at", '"updated_at" >= ?', (run.before.read_at_ms - _LATE_MS,))]
+        yield [up_to(last_id), Condition("updated_at", '"updated_at" >= ?', (_watermark(run.before) - _LATE_MS,))]
         return
     yield [up_to(last_id), one_of("status", table.open_states)]
     if table.name == "messages":
-        yield [up_to(last_id), Condition("updated_at", _CONTEXT_ENDED, (run.before.read_at_ms - _LATE_MS,))]
+        yield [up_to(last_id), Condition("updated_at", _CONTEXT_ENDED, (_watermark(run.before) - _LATE_MS,))]
     messages, responses = _named_by_events(run.source, run.before)
     yield [up_to(last_id), one_of("message_id", messages) if table.name == "messages" else one_of("id", responses)]
 
@@ -227,13 +232,35 @@ def _with_traces(source: PinnedTables, veil: Veil) -> Veil:
 
 
 def _read_at(source: PinnedTables, before: MartManifest | None) -> int:
-    """The latest change of a row of ``usage`` or of ``messages``: the next run reads from there."""
-    latest = before.read_at_ms if before else 0
+    """The latest change of a row of ``usage`` or of ``messages``, and never later than the position's own instant.
+
+    The next run reads from there: a row of a clock that ran ahead must not hide the changes that come after it.
+    """
+    latest = _watermark(before) if before else 0
     for name in ("usage", "messages"):
         if source.has(name):
             since = Condition("updated_at", '"updated_at" >= ?', (latest,))
             latest = max(latest, source.highest(name, "updated_at", since) or 0)
-    return latest
+    return min(latest, _instant_ms(source.pin.timestamp))
+
+
+def _watermark(before: MartManifest) -> int:
+    """Where an earlier release took the instant of a row that ran ahead, the position's own holds."""
+    return min(before.read_at_ms, _instant_ms(before.timestamp))
+
+
+def _instant_ms(timestamp: str) -> int:
+    return ms_of(datetime.fromisoformat(timestamp))
+
+
+def _holes(rows: pa.RecordBatch, by: str, last_id: int) -> Iterator[tuple[str, int]]:
+    """How many ids are missing before a row of *rows*, which come by id after *last_id*; each with the row's day."""
+    before = pa.concat_arrays([pa.array([last_id], pa.int64()), rows.column("id")[:-1]])
+    missing = pc.subtract(pc.subtract(rows.column("id"), before), 1)
+    mask = pc.greater(missing, 0)
+    days = rows.column(by).cast(pa.date32()).filter(mask)
+    for day, number in zip(days.to_pylist(), missing.filter(mask).to_pylist(), strict=True):
+        yield str(day), number
 
 
 def _with_old_columns(schema: pa.Schema, before: TableFiles | None) -> pa.Schema:
