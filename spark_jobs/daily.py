@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -39,7 +39,8 @@ class DailyJob:
         schema: of its output. The first column is ``day``.
         labels: how many of its first columns are no numbers.
         inputs: columns, by table; the tables in the order of *transform*'s arguments.
-        transform: the output for all days that its inputs tell of.
+        transform: the output for all days that its inputs tell of. The rows of a day are the same whether it is given
+            the days that this day needs, or more: its limits of time are in it, and not in the choice of days.
         days_before: how many days before a day its output depends on.
         days_after: how many days after a day its output depends on.
         read_after: of how many more days after a day a table is read, by table. Such rows alone make no day be computed
@@ -130,6 +131,11 @@ def days_to_compute(job: DailyJob, manifest: MartManifest, done: Done, written: 
 def day_of(timestamp: str) -> str:
     """The day in UTC of the instant of a position."""
     return datetime.fromisoformat(timestamp).astimezone(UTC).date().isoformat()
+
+
+def interval(days: int) -> Column:
+    """For the limits of a transform: what it counts of one day must not depend on the days it is given."""
+    return F.expr(f"INTERVAL {days} DAYS")
 
 
 def is_of_this_release(job: DailyJob, written: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
 from shared.db.queue.schedules.series import CALLED_OFF
-from spark_jobs.daily import DailyJob, main_of
+from spark_jobs.daily import DailyJob, interval, main_of
 
 SCHEMA = StructType(
     [
@@ -29,6 +29,7 @@ SCHEMA = StructType(
     ]
 )
 _TYPES = ("response_acked", "response_dead", "response_retry", "response_outcome_unknown")
+_DAYS_BEFORE, _DAYS_AFTER = 2, 7
 _AFTER_DEATH = ("response_dead", "response_retried", "response_deleted")
 
 
@@ -39,20 +40,26 @@ def deliveries(events: DataFrame) -> DataFrame:
         events: id, type, response_id, channel, data, created_at (timestamp).
     """
     planned = F.timestamp_millis(F.from_json("data", "deliver_after long")["deliver_after"])
-    ready = (
-        events.where("type = 'response_ready'")
-        .groupBy("response_id")
-        .agg(F.max(F.greatest("created_at", planned)).alias("ready_at"))
+    ready = events.where("type = 'response_ready'").select(
+        "response_id", F.greatest("created_at", planned).alias("ready_at"), F.col("created_at").alias("said_at")
     )
+    acked = events.where("type = 'response_acked'").select("id", "response_id", "created_at")
+    is_near = F.col("said_at").between(F.col("created_at") - interval(_DAYS_BEFORE), F.col("created_at"))
+    since = acked.join(ready, "response_id").where(is_near).groupBy("id").agg(F.max("ready_at").alias("ready_at"))
     why = F.from_json("data", "failure string, reason string")
     # Events of earlier releases tell only the reason.
     is_called_off = F.coalesce(why["failure"] == "called_off", why["reason"] == CALLED_OFF, F.lit(False))
     is_death = F.col("type") == "response_dead"
-    last = events.where(F.col("type").isin(*_AFTER_DEATH)).groupBy("response_id").agg(F.max("id").alias("last_id"))
+    deaths = events.where(is_death).select("id", "response_id", "created_at")
+    later = events.where(F.col("type").isin(*_AFTER_DEATH)).select(
+        F.col("id").alias("later_id"), "response_id", F.col("created_at").alias("later_at")
+    )
+    is_undone = (F.col("later_id") > F.col("id")) & (F.col("later_at") <= F.col("created_at") + interval(_DAYS_AFTER))
+    undone = deaths.join(later, "response_id").where(is_undone).select("id", F.lit(True).alias("undone")).distinct()
     ends = (
         events.where(F.col("type").isin(*_TYPES) & ~(is_death & is_called_off))
-        .join(ready, "response_id", "left")
-        .join(last, "response_id", "left")
+        .join(since, "id", "left")
+        .join(undone, "id", "left")
     )
     took = F.greatest(F.unix_millis("created_at") - F.unix_millis("ready_at"), F.lit(0))
     ms = F.when((F.col("type") == "response_acked") & F.col("ready_at").isNotNull(), took)
@@ -61,7 +68,7 @@ def deliveries(events: DataFrame) -> DataFrame:
         F.count_if(is_death).alias("dead"),
         F.count_if(F.col("type") == "response_retry").alias("retries"),
         F.count_if(F.col("type") == "response_outcome_unknown").alias("unknown_outcomes"),
-        F.count_if(is_death & (F.col("id") >= F.coalesce("last_id", F.lit(0)))).alias("still_dead"),
+        F.count_if(is_death & F.col("undone").isNull()).alias("still_dead"),
         F.percentile_approx(ms, [0.5, 0.95, 0.99]).alias("p"),
     )
     percentiles = [F.col("p")[index].alias(f"delivery_p{p}_ms") for index, p in enumerate((50, 95, 99))]
@@ -75,9 +82,9 @@ JOB = DailyJob(
     2,
     {"events": ("id", "type", "response_id", "channel", "data", "created_at")},
     deliveries,
-    days_before=2,
-    days_after=7,
-    version=2,
+    days_before=_DAYS_BEFORE,
+    days_after=_DAYS_AFTER,
+    version=3,
 )
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
-from spark_jobs.daily import DailyJob, main_of
+from spark_jobs.daily import DailyJob, interval, main_of
 
 DAYS_OF_EVENTS = 31
 """So long after a message came its failures are counted; a retry by hand may come late."""
@@ -34,9 +34,11 @@ def failures(messages: DataFrame, events: DataFrame) -> DataFrame:
 
     Args:
         messages: message_id, agent, failure, retry_count, status, created_at (timestamp).
-        events: id, type, message_id, data.
+        events: id, type, message_id, data, created_at (timestamp).
     """
-    states = _states(events)
+    came = messages.select("message_id", F.col("created_at").alias("came_at"))
+    until = F.col("came_at") + interval(DAYS_OF_EVENTS)
+    states = _states(events.join(came, "message_id").where(F.col("created_at") <= until))
     first = states.groupBy("message_id").agg(F.min_by("so_far", "id").alias("first"))
     told = states.where("is_attempt").groupBy("message_id", "own").agg(F.count("*").alias("failed_attempts"))
     no_more = F.lit(0).cast("long")
@@ -96,11 +98,11 @@ JOB = DailyJob(
     3,
     {
         "messages": ("message_id", "agent", "failure", "retry_count", "status", "created_at"),
-        "events": ("id", "type", "message_id", "data"),
+        "events": ("id", "type", "message_id", "data", "created_at"),
     },
     failures,
     read_after={"events": DAYS_OF_EVENTS},
-    version=2,
+    version=3,
 )
 
 

@@ -1,7 +1,7 @@
 """How long messages wait for their turn, and how long turns run: by day, hour (UTC) and agent.
 
 A message waits from its arrival, or from the instant it was planned for, to the start of its first turn. A turn runs
-from its start to its end. Percentiles are approximate, in milliseconds. A message that came more than two days before
+from its start to its end. Percentiles are approximate, in milliseconds. A message that came more than 48 hours before
 its turn is not counted, and neither is a turn longer than that.
 """
 
@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructField, StructType
 
-from spark_jobs.daily import DailyJob, main_of
+from spark_jobs.daily import DailyJob, interval, main_of
 
 SCHEMA = StructType(
     [
@@ -29,6 +29,7 @@ SCHEMA = StructType(
     ]
 )
 DAY_SCHEMA = StructType([field for field in SCHEMA if field.name != "hour"])
+_DAYS = 2
 _KEYS = ("day", "hour", "agent")
 _DAY_KEYS = ("day", "agent")
 
@@ -60,9 +61,10 @@ def _waits(events: DataFrame) -> DataFrame:
     started = starts.groupBy("message_id").agg(first).select("message_id", "first.agent", "first.created_at")
     planned = F.timestamp_millis(F.from_json("data", "process_after long")["process_after"])
     received = events.where("type = 'message_received'").select(
-        "message_id", F.greatest("created_at", planned).alias("due_at")
+        "message_id", F.greatest("created_at", planned).alias("due_at"), F.col("created_at").alias("received_at")
     )
-    return started.join(received, "message_id").select("agent", "created_at", _ms("due_at").alias("ms"))
+    near = started.join(received, "message_id").where(F.col("received_at") >= F.col("created_at") - interval(_DAYS))
+    return near.select("agent", "created_at", _ms("due_at").alias("ms"))
 
 
 def _turns(events: DataFrame) -> DataFrame:
@@ -72,7 +74,8 @@ def _turns(events: DataFrame) -> DataFrame:
     )
     pairs = done.join(started, "message_id").where("start_id < id")
     last = pairs.groupBy("id", "agent", "created_at").agg(F.max("started_at").alias("started_at"))
-    return last.select("agent", "created_at", _ms("started_at").alias("ms"))
+    near = last.where(F.col("started_at") >= F.col("created_at") - interval(_DAYS))
+    return near.select("agent", "created_at", _ms("started_at").alias("ms"))
 
 
 def _ms(since: str) -> Column:
@@ -95,7 +98,8 @@ JOB = DailyJob(
     3,
     {"events": ("id", "type", "message_id", "agent", "data", "created_at")},
     turn_times,
-    days_before=2,
+    days_before=_DAYS,
+    version=2,
 )
 DAY_JOB = DailyJob(
     "turn_times_of_days",
@@ -104,7 +108,8 @@ DAY_JOB = DailyJob(
     2,
     JOB.inputs,
     turn_times_of_days,
-    days_before=2,
+    days_before=_DAYS,
+    version=2,
 )
 
 

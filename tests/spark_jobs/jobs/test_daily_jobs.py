@@ -97,11 +97,11 @@ def failed(number, message, failure, retry_count, kind="message_retry"):
 def failures(frame):
     """The job over rows of messages, each (id, failure, retry_count, status), and events."""
     schema = "message_id string, agent string, failure string, retry_count long, status string, created_at long"
-    event = "id long, type string, message_id string, data string"
+    event = "id long, type string, message_id string, data string, created_at long"
 
     def failures(messages, *events):
         rows = [(id_, "a", failure, count, status, NOON) for id_, failure, count, status in messages]
-        return computed(FAILURES, frame(schema, *rows), frame(event, *events))
+        return computed(FAILURES, frame(schema, *rows), frame(event, *((*each, NOON + each[0]) for each in events)))
 
     return failures
 
