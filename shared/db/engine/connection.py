@@ -115,14 +115,15 @@ class WouldWait(Exception):
 class HeldTime:
     """How long the last transaction had the write lock, its commit included: what other writers waited for.
 
-    ``seconds`` is 0 if it did not get the lock.
+    ``seconds`` is 0 if it did not get the lock. ``ended_s``: when the last one that got it gave it back, by the clock.
     """
 
-    __slots__ = ("_begun_s", "_clock_s", "seconds")
+    __slots__ = ("_begun_s", "_clock_s", "ended_s", "seconds")
 
     def __init__(self, clock_s: Callable[[], float] = time.perf_counter) -> None:
         self._clock_s = clock_s
         self._begun_s = 0.0
+        self.ended_s = 0.0
         self.seconds = 0.0
 
     def reset(self) -> None:
@@ -135,7 +136,8 @@ class HeldTime:
 
     def end(self) -> None:
         """The transaction gives the lock back. The writer that waits for it may take this thread's processor."""
-        self.seconds = self._clock_s() - self._begun_s
+        self.ended_s = self._clock_s()
+        self.seconds = self.ended_s - self._begun_s
 
 
 class transaction:

@@ -10,6 +10,7 @@ the transaction. Such a caller says that it is alone. Its work is done in the ev
 
 import asyncio
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from shared.db.engine.jobs import GROUP_LIMIT, Committer, Job
 T = TypeVar("T")
 
 _SLOW_S = 0.05  # a transaction that takes longer stops health checks and all else in the event loop
+_SLOW_FOR_S = 120.0  # a disk that stalls does so again, with quick commits in between
 
 
 @dataclass(slots=True)
@@ -46,6 +48,8 @@ class Writer:
 
     def __init__(self, path: Path, *, clock_s: Callable[[], float] = time.perf_counter) -> None:
         self._committer = Committer(path, clock_s=clock_s)
+        self._clock_s = clock_s
+        self._slow_at_s = -math.inf  # the end of the last slow transaction
         self.held = self._committer.held
         self._waiting: list[_Asked] = []
         self._lock = threading.Condition()
@@ -59,7 +63,7 @@ class Writer:
 
         Args:
             alone: nothing else needs this event loop meanwhile, so it may wait for the disk. It does not wait for
-                other writers, and not for a disk that was slow the last time: the thread does that.
+                other writers, and not for a disk that was slow within the last two minutes: the thread does that.
 
         Raises:
             The error of *work*, and then nothing of it is kept; or the error of its group's commit.
@@ -96,7 +100,7 @@ class Writer:
         with self._lock:
             if self._waiting or self._is_busy or self._closing or not self._committer.may_do_now:
                 return False
-            if self.held.seconds > _SLOW_S:  # of the last transaction
+            if self._clock_s() - self._slow_at_s < _SLOW_FOR_S:
                 return False
             self._is_busy = True
         try:
@@ -133,6 +137,8 @@ class Writer:
     def _rest(self) -> None:
         """Let the thread do what has come meanwhile."""
         with self._lock:
+            if self.held.seconds > _SLOW_S:
+                self._slow_at_s = self.held.ended_s
             self._is_busy = False
             if self._waiting or self._closing:
                 self._lock.notify()

@@ -15,7 +15,7 @@ from tests.support import column
 
 @pytest.fixture
 def writer(db):
-    writer = Writer(db)
+    writer = Writer(db, clock_s=Clock())  # the disk is never slow
     asyncio.run(writer.run(lambda _: None))  # the thread has opened its connection
     yield writer
     writer.close()
@@ -35,7 +35,7 @@ def test_it_is_done_in_the_callers_thread_and_visible_to_others(writer, conn):
 
 
 def test_before_the_thread_has_a_connection_the_thread_does_it(db, conn):
-    writer = Writer(db)
+    writer = Writer(db, clock_s=Clock())
     assert here(writer, put("a")) != threading.get_ident()
     assert here(writer, put("b")) == threading.get_ident()
     writer.close()
@@ -194,20 +194,31 @@ def moved(conn):
     return conn.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[1]
 
 
-def test_while_the_disk_is_slow_the_thread_does_it(db, conn):
-    """Else each claim and each settlement stops health checks and all else in the event loop."""
+def test_while_the_disk_is_slow_the_thread_does_it(db):
+    """Else each claim and each settlement stops health checks and all else in the event loop.
+
+    A disk that stalls does so again: a quick commit in between says nothing of the next one.
+    """
     clock = Clock()
     writer = Writer(db, clock_s=clock)
     here(writer, put("first"))  # in the thread, which opens the connection
 
-    def slow(own):
-        clock.now_s += 0.2
-        return put("slow")(own)
+    def takes(seconds):
+        def work(own):
+            clock.now_s += seconds
+            return put("key")(own)
 
-    assert here(writer, slow) == threading.get_ident()
-    assert here(writer, slow) != threading.get_ident()
-    assert here(writer, put("quick")) != threading.get_ident()
-    assert here(writer, put("next")) == threading.get_ident(), "the disk is quick again"
+        return work
+
+    assert here(writer, takes(0.2)) == threading.get_ident()
+    for _ in range(3):
+        assert here(writer, takes(0.001)) != threading.get_ident()
+    clock.now_s += 119
+    assert here(writer, takes(0.2)) != threading.get_ident()
+    clock.now_s += 119
+    assert here(writer, takes(0.001)) != threading.get_ident()
+    clock.now_s += 2
+    assert here(writer, takes(0.001)) == threading.get_ident(), "two minutes without a slow one"
     writer.close()
 
 
