@@ -19,6 +19,7 @@ INBOX, OUTBOX = "inbox", "outbox"
 LARGEST_BYTES = 50 * 1024 * 1024  # of a file that an agent sends
 
 _TOO_LARGE = f"it is larger than {LARGEST_BYTES // 1024**2} MiB"
+_EMPTY = "it is empty"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1 << 20
 
@@ -60,14 +61,14 @@ def write_new(folder: int, name: str, content: bytes) -> None:
 
 
 def copy_from_outbox(agent_folder: Path, session: str, wanted: str, target: Path | None) -> Path | None:
-    """Copy the file that the agent names to the folder *target*, which is made; the path of the copy.
+    """Copy the file that the agent names to the folder *target*, which is made; the path of the copy, on the disk.
 
     Args:
         wanted: relative to the outbox; the outbox's own path may stand before it.
         target: None: only see that the file could be sent.
 
     Raises:
-        NotSendable: it is no plain file of the outbox, or is too large.
+        NotSendable: it is no plain file of the outbox, empty, or too large.
         OSError: the copy can't be written.
     """
     parts = _parts(agent_folder, session, wanted)
@@ -80,8 +81,11 @@ def copy_from_outbox(agent_folder: Path, session: str, wanted: str, target: Path
             "it is no plain file of the outbox" if is_other else "there is no such file in the outbox"
         ) from None
     with source:
-        if os.fstat(source.fileno()).st_size > LARGEST_BYTES:
+        size = os.fstat(source.fileno()).st_size
+        if size > LARGEST_BYTES:
             raise NotSendable(_TOO_LARGE)
+        if size == 0:
+            raise NotSendable(_EMPTY)
         return None if target is None else _copy(source, target, safe_name(parts[-1]))
 
 
@@ -98,7 +102,7 @@ def _parts(agent_folder: Path, session: str, wanted: str) -> tuple[str, ...]:
 
 
 def _copy(source: BinaryIO, target: Path, name: str) -> Path:
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make(target)
     path = _free(target, name)
     with os.fdopen(os.open(path, _NEW, 0o600), "wb") as copy:
         size = 0
@@ -108,20 +112,46 @@ def _copy(source: BinaryIO, target: Path, name: str) -> Path:
                 path.unlink()
                 raise NotSendable(_TOO_LARGE)
             copy.write(piece)
+        sync(copy)
+    _sync_folder(target)
     return path
 
 
 def new_file(target: Path, name: str, content: bytes) -> Path:
-    """Write a new file of our own into the folder *target*, which is made; its path.
+    """Write a new file of our own into the folder *target*, which is made; its path. It is on the disk.
 
     Raises:
         OSError: it can't be written.
     """
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make(target)
     path = _free(target, name)
     with os.fdopen(os.open(path, _NEW, 0o600), "wb") as file:
         file.write(content)
+        sync(file)
+    _sync_folder(target)
     return path
+
+
+def _make(target: Path) -> None:
+    """Make the folder, and the one above it, for their owner alone."""
+    for folder in (target.parent, target):
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            _sync_folder(folder.parent)
+
+
+def sync(file: BinaryIO) -> None:
+    """Return when the content of *file* is on the disk: a row that names the file is, once it is committed."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _free(folder: Path, name: str) -> Path:

@@ -22,9 +22,21 @@ _SIGNATURES = (
     (b"\x1aE\xdf\xa3", "video/webm"),
 )
 _BRANDS = ((b"M4A ", "audio/mp4"), (b"M4B ", "audio/mp4"), (b"qt  ", "video/quicktime"))
-BY_CONTENT = frozenset({
-    *(media_type for _, media_type in (*_SIGNATURES, *_BRANDS)), "image/webp", "audio/wav", "video/mp4",
-})  # fmt: skip
+_ENDINGS = {
+    "image/png": ".png",
+    "image/jpeg": ".jpg",
+    "image/gif": ".gif",
+    "image/webp": ".webp",
+    "application/pdf": ".pdf",
+    "audio/ogg": ".ogg",
+    "audio/mpeg": ".mp3",
+    "audio/mp4": ".m4a",
+    "audio/wav": ".wav",
+    "video/webm": ".webm",
+    "video/mp4": ".mp4",
+    "video/quicktime": ".mov",
+}
+BY_CONTENT = frozenset(_ENDINGS)
 
 
 def of_content(first: bytes) -> str | None:
@@ -51,10 +63,16 @@ def of_name(name: str) -> str | None:
 
 def ending(media_type: str) -> str:
     """The ending for a file without a name, such as ``.jpg``; empty where the content didn't tell its type. Pure."""
-    return (_types().guess_extension(media_type, strict=True) or "") if media_type in BY_CONTENT else ""
+    return _ENDINGS.get(media_type, "")
 
 
 @cache
 def _types() -> mimetypes.MimeTypes:
-    """Python's own list, not the host's; made for the first file, because Python reads the host's all the same."""
-    return mimetypes.MimeTypes()
+    """Python's own list, not the host's; made for the first file, because Python reads the host's all the same.
+
+    Python 3.11 has no ``.ogg`` and ``.webp`` in it.
+    """
+    types = mimetypes.MimeTypes()
+    for media_type, ending_ in _ENDINGS.items():
+        types.add_type(media_type, ending_)
+    return types

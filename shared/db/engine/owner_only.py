@@ -34,11 +34,11 @@ def make_file(path: Path) -> None:
 
 
 def narrow(database: Path) -> None:
-    """Take the rights of other users from a database of an earlier release, and from the files beside it.
+    """Take the rights of other users from a database of an earlier release, and from what lies beside it.
 
     Files of another user stay as they are: their rights are not ours to change.
     """
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in ("", "-wal", "-shm", ".files"):  # the last is ``Settings.files``
         path = database.with_name(database.name + suffix)
         with contextlib.suppress(FileNotFoundError, PermissionError):
             mode = stat.S_IMODE(path.stat().st_mode)

@@ -1,4 +1,5 @@
 import os
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_a_file_of_the_outbox_is_copied(folder, outbox, prefix):
     (outbox / "out" / "report.pdf").write_bytes(b"%PDF")
     path = copy(folder, f"{prefix.format(outbox=outbox)}out/report.pdf")
     assert (path, path.read_bytes()) == (folder.parent / "store" / "turn" / "report.pdf", b"%PDF")
-    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert [each.stat().st_mode & 0o777 for each in (path, path.parent, path.parent.parent)] == [0o600, 0o700, 0o700]
 
 
 def test_two_files_of_one_name_are_both_sent(folder, outbox):
@@ -82,6 +83,49 @@ def test_a_file_that_is_too_large_is_not_sent(folder, outbox):
         file.truncate(session_files.LARGEST_BYTES + 1)
     with pytest.raises(NotSendable, match="larger than 50 MiB"):
         copy(folder, "x")
+
+
+def test_an_empty_file_is_not_sent(folder, outbox):
+    """No platform takes one, and the agent would be told that it is sent."""
+    (outbox / "x").touch()
+    with pytest.raises(NotSendable, match="it is empty"):
+        copy(folder, "x")
+    assert not (folder.parent / "store").exists()
+
+
+class Disk:
+    """What was synced, in its order: the paths below *root* and the bytes that were in a file then."""
+
+    def __init__(self, root):
+        self._root = root
+        self.synced = []
+
+    def __call__(self, fd):
+        path = Path(f"/proc/self/fd/{fd}").readlink()
+        self.synced.append((str(path.relative_to(self._root)), path.stat().st_size if path.is_file() else None))
+
+
+@pytest.fixture
+def disk(monkeypatch, tmp_path):
+    disk = Disk(tmp_path)
+    monkeypatch.setattr(os, "fsync", disk)
+    return disk
+
+
+def test_a_copy_is_on_the_disk_before_a_row_names_it(folder, outbox, disk):
+    """With its name, and that of each folder that was made for it: else a power cut leaves a row without its file."""
+    (outbox / "a.txt").write_text("text")
+    (outbox / "b.txt").write_text("more")
+    copy(folder, "a.txt")
+    assert disk.synced == [(".", None), ("store", None), ("store/turn/a.txt", 4), ("store/turn", None)]
+    disk.synced.clear()
+    copy(folder, "b.txt")
+    assert disk.synced == [("store/turn/b.txt", 4), ("store/turn", None)]
+
+
+def test_a_file_of_our_own_is_on_the_disk_too(tmp_path, disk):
+    session_files.new_file(tmp_path / "store" / "turn", "response.md", b"a long answer")
+    assert disk.synced == [(".", None), ("store", None), ("store/turn/response.md", 13), ("store/turn", None)]
 
 
 def test_a_folder_is_made_only_where_no_link_stands(tmp_path):

@@ -32,12 +32,35 @@ def test_the_content_wins_over_what_is_said(first, said, expected):
         ("a", None),
         ("a.unknown-thing", None),
         ("../a.json", "application/json"),
+        ("voice.ogg", "audio/ogg"),
+        ("sticker.webp", "image/webp"),
     ],
 )
 def test_a_name_is_a_hint(name, expected):
     assert media_types.of_name(name) == expected
 
 
-@pytest.mark.parametrize(("media_type", "ending"), [("image/png", ".png"), ("text/plain", ""), ("x/y", "")])
-def test_only_a_type_by_content_gives_an_ending(media_type, ending):
-    assert media_types.ending(media_type) == ending
+@pytest.mark.parametrize(
+    ("first", "ending"),
+    [
+        (PNG, ".png"),
+        (b"\xff\xd8\xff", ".jpg"),
+        (b"OggS", ".ogg"),
+        (b"RIFF0000WEBP", ".webp"),
+        (b"RIFF0000WAVE", ".wav"),
+        (b"\0\0\0\x18ftypM4A ", ".m4a"),
+        (b"\0\0\0\x18ftypisom", ".mp4"),
+    ],
+)
+def test_a_file_without_a_name_has_the_ending_of_its_content(first, ending):
+    """Also where the list of this Python has none."""
+    assert media_types.ending(media_types.of(first, None)) == ending
+
+
+def test_each_type_by_content_has_an_ending_that_stands_for_it():
+    assert all(media_types.of_name(f"a{media_types.ending(each)}") == each for each in media_types.BY_CONTENT)
+
+
+@pytest.mark.parametrize("media_type", ["text/plain", "x/y"])
+def test_only_a_type_by_content_gives_an_ending(media_type):
+    assert media_types.ending(media_type) == ""

@@ -72,6 +72,7 @@ async def _write(path: Path, request: Request) -> None:
                 if size > session_files.LARGEST_BYTES:
                     raise RequestRefused(413, f"the file is larger than {session_files.LARGEST_BYTES // 1024**2} MiB")
                 await asyncio.to_thread(file.write, piece)
+            await asyncio.to_thread(session_files.sync, file)
     except ClientDisconnect:
         raise RequestRefused(499, "the client disconnected before the end of the file") from None
     if size == 0:

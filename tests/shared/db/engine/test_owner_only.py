@@ -63,9 +63,13 @@ def test_the_database_of_an_earlier_release_is_narrowed_at_the_next_start(tmp_pa
     earlier.execute("INSERT INTO meta (key, value) VALUES ('schema_version', '1')")
     assert rights(tmp_path) == {"p.db": 0o644, "p.db-shm": 0o644, "p.db-wal": 0o644}
 
+    (tmp_path / "p.db.files").mkdir(mode=0o755)
+
     migrate(tmp_path / "p.db")
 
-    assert {*rights(tmp_path).values()} == {0o600}
+    found = rights(tmp_path)
+    assert found.pop("p.db.files") == 0o700
+    assert {*found.values()} == {0o600}
     earlier.close()
 
 

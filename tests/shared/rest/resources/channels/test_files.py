@@ -1,6 +1,7 @@
 """Files over the API: handed over as bytes, named by an id, sent with a response; never a path of this host."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,17 @@ def test_a_file_is_kept_under_an_id_with_what_its_content_says(serving, db):
     }
     (kept,) = Path(f"{db}.files", given["file"]).iterdir()
     assert (kept.read_bytes(), kept.stat().st_mode & 0o777) == (PNG, 0o600)
+
+
+def test_its_bytes_are_on_the_disk_before_the_answer(serving, monkeypatch):
+    synced = {}
+
+    def fsync(fd):
+        synced[Path(f"/proc/self/fd/{fd}").readlink().name] = os.fstat(fd).st_size
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    upload(serving)
+    assert synced["chart.png"] == len(PNG)
 
 
 def test_it_goes_out_with_the_response(serving, conn, loft):
