@@ -21,6 +21,7 @@ class Facts:
         rows: by the name of the job.
         absent: by the name of the job: why it could not run over this mart.
         restored_ms: for each later history of the replica: from which instant rows were read again.
+        complete_from: rows of earlier days are missing in the mart; None: no hole is large.
     """
 
     at_ms: int
@@ -28,6 +29,7 @@ class Facts:
     rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     absent: Mapping[str, str] = field(default_factory=dict)
     restored_ms: tuple[int, ...] = ()
+    complete_from: date | None = None
 
     @property
     def today(self) -> date:
@@ -46,7 +48,15 @@ class Facts:
         return self.days(job, WEEK_DAYS - 1)
 
     def week_before(self, job: str) -> list[Row]:
+        """The rows of the seven days before; none where the mart is incomplete then."""
+        if self.complete_from is not None and self.complete_from > self.back(2 * WEEK_DAYS - 1):
+            return []
         return self.days(job, 2 * WEEK_DAYS - 1, WEEK_DAYS)
+
+    def has_week_before(self, job: str) -> bool:
+        """Whether the week before can be compared: the job tells of it, and of a day on or before its first."""
+        begin = self.back(2 * WEEK_DAYS - 1)
+        return bool(self.week_before(job)) and any(row["day"] <= begin for row in self.all(job))
 
     def back(self, days: int) -> date:
         """The day so many days before today."""

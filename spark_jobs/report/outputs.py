@@ -20,6 +20,8 @@ from spark_jobs.report.facts import Facts, Row
 
 DAYS_READ = 60
 """The plots show half of it; averages look further back."""
+LARGE_HOLE = 10
+"""A message that somebody deleted by hand makes no week incomparable: a hole counts from a tenth of the rows on."""
 
 
 def facts_of(
@@ -47,7 +49,18 @@ def facts_of(
     first = at.astimezone(UTC).date() - timedelta(days=DAYS_READ - 1)
     rows = {job.name: rows_of(folder / job.name, first, job) for job in present_jobs}
     restored = tuple(each["read_again_from_ms"] for each in manifest.new_histories)
-    return Facts(int(at.timestamp() * 1000), now_ms, rows, absent, restored)
+    return Facts(int(at.timestamp() * 1000), now_ms, rows, absent, restored, complete_from(manifest))
+
+
+def complete_from(manifest: MartManifest) -> date | None:
+    """The day of the last hole of a tenth of the day's rows or more: what came before it is not all in the mart."""
+    large = [
+        day
+        for table in manifest.tables.values()
+        for day, missing in table.holes.items()
+        if missing * LARGE_HOLE >= (table.days[day].rows if day in table.days else 0)
+    ]
+    return date.fromisoformat(max(large)) if large else None
 
 
 def what_lacks(job: DailyJob, manifest: MartManifest) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spark_jobs.report.facts import WEEK_DAYS, Facts, by, total
+from spark_jobs.report.facts import Facts, by, total
 from spark_jobs.report.judgement.turns import open_at_end
 from spark_jobs.report.words import NOTHING, day, dollars, name, number, span
 
@@ -34,16 +34,11 @@ def _tiles(facts: Facts) -> Iterator[Tile]:
     if facts.all("costs"):
         spent = dollars(total(facts.week("costs"), "cost_micro_dollars"))
         earlier = dollars(total(facts.week_before("costs"), "cost_micro_dollars"))
-        yield Tile("Costs", spent, f"{earlier} the week before" if _has_week_before(facts) else "")
+        yield Tile("Costs", spent, f"{earlier} the week before" if facts.has_week_before("costs") else "")
 
 
 def _before(facts: Facts, job: str, column: str) -> str:
-    return f"{number(total(facts.week_before(job), column))} the week before" if _has_week_before(facts) else ""
-
-
-def _has_week_before(facts: Facts) -> bool:
-    first = facts.first_day()
-    return first is not None and first < facts.back(WEEK_DAYS - 1)
+    return f"{number(total(facts.week_before(job), column))} the week before" if facts.has_week_before(job) else ""
 
 
 def _slowest(facts: Facts) -> Tile:

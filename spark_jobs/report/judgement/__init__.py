@@ -24,6 +24,7 @@ RULES: tuple[Callable[[Facts], Iterable[Concern]], ...] = (
     coverage.stale,
     coverage.restored,
     coverage.absent,
+    coverage.incomplete,
 )
 
 

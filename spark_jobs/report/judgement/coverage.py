@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from spark_jobs.report.facts import WEEK_DAYS, Facts
 from spark_jobs.report.judgement.concern import Concern, Level
-from spark_jobs.report.words import DAY_MS, instant, listed, name, span
+from spark_jobs.report.words import DAY_MS, day, instant, listed, name, span
 
 STALE_MS = DAY_MS
+SHOWN_DAYS = 30
 
 
 def stale(facts: Facts) -> Iterator[Concern]:
@@ -41,4 +42,15 @@ def absent(facts: Facts) -> Iterator[Concern]:
             Level.WATCH,
             f"This mart has not all that the page needs. It lacks: {lacking}.",
             "The replica was of an earlier release. Publish again once the database has migrated.",
+        )
+
+
+def incomplete(facts: Facts) -> Iterator[Concern]:
+    """Rows were pruned before a run of ``publish`` could read them, in the days that the page shows."""
+    whole = facts.complete_from
+    if whole is not None and whole > facts.back(SHOWN_DAYS):
+        yield Concern(
+            Level.WATCH,
+            f"This mart is incomplete before {day(whole)}: the database had pruned rows that no run had read.",
+            "Earlier days look quieter than they were, so no week before that is compared. Publish every few hours.",
         )
