@@ -22,7 +22,7 @@ async def relaying(world, path, target):
     api = world.env["DISCORD_API_BASE"]
     options = RelayOptions(api, world.env["DISCORD_BOT_TOKEN"], world.env["DISCORD_APPLICATION_ID"])
     client = GatewayClient(world.session, options, StateFile(path), sleep=soon)
-    outbox = Outbox(world.session, target, SECRET, done=client.stored, sleep=soon)
+    outbox = Outbox(world.session, target, SECRET, done=client.note_stored, sleep=soon)
     tasks = [asyncio.create_task(outbox.run()), asyncio.create_task(client.run(outbox))]
     try:
         yield

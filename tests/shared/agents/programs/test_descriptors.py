@@ -66,7 +66,7 @@ def test_so_it_has_in_a_sandbox_that_serves_many_turns(inheritable, tmp_path, is
     """Its first process has more: the line to dispatch, the filter, its own file, and what bubblewrap tells of it."""
 
     async def go():
-        async def serve(sock):
+        async def serve(sock, _):
             return await asyncio.start_server(lambda *_: None, sock=sock)
 
         sandboxes = Sandboxes(tmp_path / "sandboxes", serve)
