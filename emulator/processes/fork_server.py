@@ -66,6 +66,12 @@ PRELOADED = (
 # structlog and uvicorn import these where they are installed, and no function uses them. Deployed functions lack both.
 UNWANTED = ("rich", "watchfiles")
 OURS = ("shared", "functions", "infra", "spark_jobs")
+OF_EACH_START = (
+    "infra.runner.serve",
+    "shared.roster.new_database",
+    "shared.channels.discord.channel",
+    "shared.channels.telegram.channel",
+)
 NOT_RELOADED = ("infra", "infra.processes")  # our code that the fork server itself needs; no function loads it
 MAX_MESSAGE = 1 << 18  # bytes: room for several environments
 MAX_FDS = 16
@@ -99,11 +105,11 @@ def _say_loaded(channel: socket.socket, started: float) -> None:
 def load_functions() -> None:
     """Load what the functions import, and forget their own files. A function that can't be loaded reports why itself.
 
-    Nothing else of ours is loaded: what a function imports late, or never, would cost each start and each process.
+    Of what they import late, only what every start needs: the rest would cost each start and each process.
     """
     importlib.invalidate_caches()
     names = [found.name for found in pkgutil.iter_modules(importlib.import_module("functions").__path__, "functions.")]
-    for name in ("infra.runner.serve", *names):
+    for name in (*OF_EACH_START, *names):
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     for name in [name for name in sys.modules if name.partition(".")[0] == "functions"]:
@@ -253,8 +259,6 @@ def _become(
         time.tzset()
         name_process(message["name"])
         sys.argv = [message["name"]]
-        # The files may have changed since the stage loaded its modules.
-        importlib.invalidate_caches()
         module, _, function = message["entry"].partition(":")
         code = getattr(importlib.import_module(module), function)(message["options"], ready, more) or 0
     except SystemExit as end:

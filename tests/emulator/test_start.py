@@ -103,7 +103,7 @@ def test_the_fork_server_and_each_function_load_what_they_use(
 def test_a_function_finds_its_modules_loaded(loaded: dict[str, set[str]], name: str) -> None:
     """What it loads itself takes time at each of its starts, and memory that it shares with no other."""
     own = {each for each in loaded[name] - loaded["stage"] if each.partition(".")[0] != "functions"}
-    assert len(own) <= 40, sorted(own)
+    assert len(own) <= 5, sorted(own)
 
 
 def test_the_emulator_s_own_process_loads_what_a_start_needs(tmp_path: Path) -> None:
