@@ -9,7 +9,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
 import apsw
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -32,20 +32,39 @@ _STATUS = {ConfigInvalid: 400, NotAllowed: 403, NotFound: 404, WrongState: 409}
 _LARGEST_ID = 2**63 - 1
 _PARAMETER = re.compile(r"{(\w+)}")
 
-Model = TypeVar("Model", bound=BaseModel)
+# TinyAGI's own endpoints: its clients send some of them fields and parameters of which we know nothing. There, and only
+# there, an unknown name is ignored. Elsewhere it is refused, because its sender expects something of it.
+OPEN = frozenset(
+    {
+        *(("POST", path) for path in ("/api/message", "/api/responses", "/api/chatroom/{id}")),
+        *(("GET", path) for path in ("/api/responses", "/api/responses/pending", "/api/chatroom/{id}")),
+        *(("GET", path) for path in ("/api/agent-messages", "/api/agents/{id}/messages", "/api/schedules")),
+        *(("GET", path) for path in ("/api/queue/processing", "/api/queue/dead", "/api/logs", "/api/events/stream")),
+    }
+)
 
 
-class Body(BaseModel):
-    """The JSON body of a request. *sentences*: the error text for a field that is missing or empty."""
+class Input(BaseModel):
+    """What a request gives. *sentences*: the error text for a field that is missing or empty."""
 
-    model_config = ConfigDict(extra="ignore", str_max_length=200_000)
+    model_config = ConfigDict(extra="forbid")
+    part: ClassVar = "field"
     sentences: ClassVar[Mapping[str, str]] = {}
 
 
-class Query(BaseModel):
-    """The query of a request; unknown names are ignored."""
+class Body(Input):
+    """The JSON body of a request; a number as text is refused."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(strict=True, str_max_length=200_000)
+
+
+class Query(Input):
+    """The query of a request."""
+
+    part: ClassVar = "parameter"
+
+
+Model = TypeVar("Model", bound=Input)
 
 
 class RequestRefused(HTTPException):
@@ -69,6 +88,11 @@ class Endpoint:
     answer: Any
     wants_request: bool
     refusals: Mapping[int, str]
+
+    @property
+    def is_open(self) -> bool:
+        """An unknown name in its body or query is ignored."""
+        return (self.method, self.path) in OPEN
 
     @property
     def description(self) -> str:
@@ -98,9 +122,9 @@ class Endpoint:
             for name, kind in self.parameters.items()
         }
         if self.query is not None:
-            arguments["query"] = _checked(self.query, dict(request.query_params))
+            arguments["query"] = _checked(self.query, dict(request.query_params), is_open=self.is_open)
         if self.body is not None:
-            arguments["body"] = _checked(self.body, await read_body(request))
+            arguments["body"] = _checked(self.body, await read_body(request), is_open=self.is_open)
         if self.wants_request:
             arguments["request"] = request
         return arguments
@@ -154,12 +178,13 @@ def _row_id(text: str) -> int:
     return int(text)
 
 
-def _checked(model: type[Model], given: bytes | dict[str, str]) -> Model:
+def _checked(model: type[Model], given: bytes | dict[str, str], *, is_open: bool) -> Model:
+    extra: Literal["ignore"] | None = "ignore" if is_open else None
     try:
         if isinstance(given, bytes):
-            found = model.model_validate_json(half_characters.mend_json(given))
+            found = model.model_validate_json(half_characters.mend_json(given), extra=extra)
         else:
-            found = model.model_validate(given)
+            found = model.model_validate(given, extra=extra)
     except ValidationError as error:
         raise RequestRefused(400, _sentence(model, error.errors())) from None
     if (name := _too_large(found)) is not None:
@@ -181,10 +206,13 @@ def _too_large(found: BaseModel) -> str | None:
     return None
 
 
-def _sentence(model: type[BaseModel], problems: Sequence[ErrorDetails]) -> str:
-    sentences: Mapping[str, str] = getattr(model, "sentences", {})
+def _sentence(model: type[Input], problems: Sequence[ErrorDetails]) -> str:
+    unknown = [str(each["loc"][0]) for each in problems if each["type"] == "extra_forbidden" and len(each["loc"]) == 1]
+    if unknown:
+        known = ", ".join(model.model_fields) or "none"
+        return f"{', '.join(unknown)}: there is no such {model.part}; known: {known}"
     for problem in problems:
         name = problem["loc"][0] if problem["loc"] else None
-        if name in sentences and problem["type"] != "string_too_long":
-            return sentences[str(name)]
+        if name in model.sentences and problem["type"] != "string_too_long":
+            return model.sentences[str(name)]
     return "; ".join(f"{where(each) or 'body'}: {reason(each)}" for each in problems)

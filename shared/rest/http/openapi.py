@@ -72,7 +72,12 @@ def _schemas(endpoints: Sequence[Endpoint]) -> tuple[dict[Key, Any], dict[str, A
     for name, schema in definitions.items():
         if name in _answers(schemas, definitions) and "properties" in schema:
             schema["additionalProperties"] = False
-    return {key: schema for (key, _), schema in schemas.items()}, definitions
+    found = {key: schema for (key, _), schema in schemas.items()}
+    for each in endpoints:
+        if each.body is not None and each.is_open:
+            for name in _references(found[each.method, each.path, "body"]):
+                del definitions[name]["additionalProperties"]
+    return found, definitions
 
 
 def _answers(schemas: dict[Any, Any], definitions: dict[str, Any]) -> set[str]:

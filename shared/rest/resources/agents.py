@@ -97,12 +97,13 @@ class HeartbeatBody(Body):
     """TinyAGI's heartbeat, which must be off here: it has an endpoint of its own."""
 
     enabled: Literal[False] = False
+    interval: int | None = Field(default=None, description="has no effect here")
 
 
 class AgentBody(agents_and_teams.AgentChange, Body):
     """Fields that are left out stay as they are. A ``PUT`` to a retired agent brings it back."""
 
-    model_config = ConfigDict(extra="forbid", strict=False, str_max_length=100_000, json_schema_extra=without_defaults)
+    model_config = ConfigDict(str_max_length=100_000, json_schema_extra=without_defaults)
 
     working_directory: str | None = Field(
         default=None, description="the same as folder, and may begin with the path of the agents' folder"

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 import apsw
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from shared.core.errors import NotFound, WrongState
@@ -73,8 +73,6 @@ class SentReply(TypedDict):
 
 class ReplyBody(Body):
     """The text of the reply, and how it is marked."""
-
-    model_config = ConfigDict(extra="forbid")
 
     body: str = Field(min_length=1)
     msgType: Literal["message", "task", "status", "nudge"] = "message"

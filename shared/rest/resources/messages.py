@@ -41,7 +41,7 @@ ChannelOrAccount = Annotated[str, Field(pattern=rf"{CHANNEL_NAME}|^{FURTHER}$")]
 
 
 class NewMessageBody(Body):
-    """TinyAGI's body, and beyond it a time and a recurrence. Unknown fields are ignored."""
+    """TinyAGI's body, and beyond it a time and a recurrence."""
 
     sentences: ClassVar = {"message": "message is required"}
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from shared.core.time import clock
@@ -28,8 +28,6 @@ class RosterAccount(roster_file.AccountChange):
 
 class RosterBody(Body):
     """The content of ``postroom.toml``: agents and teams by id, accounts by name. *default*: the default agent."""
-
-    model_config = ConfigDict(extra="forbid")
 
     default: str | None = None
     agents: dict[str, RosterAgent] = Field(default={}, max_length=1000)

@@ -26,7 +26,7 @@ from shared.rest.resources.messages import ChannelName, Name, address
 
 _CHANNEL = "schedule"
 _SENDER = "Scheduler"
-_FIXED = ("agentId", "channel", "sender")
+_FIXED = ("id", "agentId", "channel", "sender", "chatId", "createdAt")
 
 
 class ScheduleView(TypedDict):
@@ -80,7 +80,10 @@ class NewScheduleBody(Body):
 
 
 class ScheduleChangeBody(Body):
-    """Fields that are left out stay as they are. The agent, the channel and the sender can't change."""
+    """Fields that are left out stay as they are. The agent, the channel, the sender and the chat can't change.
+
+    A schedule can be sent back as it was read; ``nextAt`` then has no effect.
+    """
 
     message: str | None = None
     cron: str | None = Field(default=None, max_length=200)
@@ -92,6 +95,10 @@ class ScheduleChangeBody(Body):
     agentId: str | None = None
     channel: str | None = None
     sender: str | None = None
+    id: str | None = None
+    chatId: int | None = None
+    createdAt: int | None = None
+    nextAt: int | None = None
 
 
 class SchedulesQuery(Query):
@@ -253,7 +260,7 @@ def _change(conn: apsw.Connection, name: str, body: ScheduleChangeBody, *, now_m
     plan = _plan_named(conn, name)
     before = schedule_view(plan)
     for fixed in _FIXED:
-        if getattr(body, fixed) not in (None, before[fixed]):  # type: ignore[literal-required]
+        if getattr(body, fixed) not in (None, before.get(fixed)):
             raise RequestRefused(400, f"{fixed} can't change: delete the schedule and make a new one")
     zone = body.timezone or plan.timezone or "UTC"
     cron.validate("* * * * *", zone)

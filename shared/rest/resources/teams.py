@@ -45,7 +45,7 @@ class PostedRoomLine(TypedDict):
 class TeamBody(Body):
     """Fields that are left out stay as they are. A new team needs *agents*; by default the first of them leads."""
 
-    model_config = ConfigDict(extra="ignore", json_schema_extra=without_defaults)
+    model_config = ConfigDict(json_schema_extra=without_defaults)
 
     name: str = Field(default="", min_length=1, max_length=200)
     agents: list[str] = Field(default=[], min_length=1, max_length=agents_and_teams.MOST_MEMBERS)

@@ -3,7 +3,7 @@
 from typing import Literal
 
 import apsw
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from shared.conversation.inbound import decisions
@@ -57,8 +57,6 @@ class BudgetsQuery(Query):
 
 class BudgetBody(Body):
     """*amount*: micro-dollars (a dollar has 1 000 000) or tokens; 0 stops all requests that count against it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     amount: int = Field(ge=0, le=_LARGEST)
 

@@ -50,7 +50,7 @@ def test_an_agent_is_created_and_changed_under_its_id(serving, conn, tmp_path):
 AGENTS = {
     "an unknown provider": ("a", {"provider": "claudius"}, "unknown provider 'claudius'; known: "),
     "an unknown zone": ("a", {"timezone": "Mars"}, "time zone 'Mars'"),
-    "an unknown setting": ("a", {"colour": "red"}, "colour: is not a known name"),
+    "an unknown setting": ("a", {"colour": "red"}, "colour: there is no such field; known: "),
     "no name": ("a", {"name": ""}, "name: "),
     "null for what is required": ("a", {"config": None}, "config: "),
     "a concurrency of nothing": ("a", {"concurrency": 0}, "concurrency: "),

@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 import apsw
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from shared.channels import account_settings, registry
@@ -54,8 +54,6 @@ class SavedAccount(TypedDict):
 class NewAccountBody(Body):
     """*name*: the word that tells it from the other accounts of the platform. *agent*: whose bot it is."""
 
-    model_config = ConfigDict(extra="forbid")
-
     platform: str = Field(max_length=32)
     name: str = Field(min_length=1, max_length=64)
     agent: AgentId | None = None
@@ -63,8 +61,6 @@ class NewAccountBody(Body):
 
 class AccountChangeBody(Body):
     """*agent*: whose bot it is; null: of all agents."""
-
-    model_config = ConfigDict(extra="forbid")
 
     agent: AgentId | None
 

@@ -60,15 +60,11 @@ class WiringsQuery(PageQuery):
 class OthersQuery(Query):
     """*others*: the agents that answer there already. ``keep`` them, ``remove`` them, or ``refuse`` a new wiring."""
 
-    model_config = ConfigDict(extra="forbid")
-
     others: Others = "keep"
 
 
 class NewChatBody(Body):
     """A chat that Postroom has no message from yet; *platformId*: the platform's id of the chat."""
-
-    model_config = ConfigDict(extra="forbid")
 
     channel: ChannelOrAccount
     platformId: str = Field(min_length=1, max_length=200)
@@ -80,7 +76,7 @@ class NewChatBody(Body):
 class ChatChangeBody(Body):
     """Fields that are left out stay as they are. *refused*: no agent is wanted there, and no approver is asked."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra=without_defaults)
+    model_config = ConfigDict(json_schema_extra=without_defaults)
 
     name: str | None = Field(default=None, min_length=1, max_length=200)
     senderPolicy: SenderPolicy = "strict"
@@ -92,7 +88,7 @@ class ChatChangeBody(Body):
 class WiringChangeBody(Body):
     """Fields that are left out stay as they are. In a new wiring, the agent answers when mentioned."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra=without_defaults)
+    model_config = ConfigDict(json_schema_extra=without_defaults)
 
 
 def _chat(conn: apsw.Connection, chat_id: int) -> ChatView:

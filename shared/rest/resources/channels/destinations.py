@@ -3,7 +3,7 @@
 from typing import Literal
 
 import apsw
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from shared.core.errors import NotFound
@@ -34,8 +34,6 @@ class DestinationsQuery(Query):
 
 class DestinationBody(Body):
     """*chatId* or *toAgent*: exactly one of the two."""
-
-    model_config = ConfigDict(extra="forbid")
 
     chatId: int | None = Field(default=None, ge=1, le=named_rows.NEWEST)
     toAgent: str | None = Field(default=None, max_length=64)

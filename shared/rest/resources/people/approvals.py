@@ -3,7 +3,7 @@
 from typing import Literal
 
 import apsw
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from shared.conversation.inbound import decisions
@@ -35,8 +35,6 @@ class ApprovalsQuery(PageQuery):
 
 class DecisionBody(Body):
     """*choice*: the number of an option, from 0. Or *approve*: true takes the first option, false the last."""
-
-    model_config = ConfigDict(extra="forbid")
 
     choice: int | None = Field(default=None, ge=0, le=100)
     approve: bool | None = None

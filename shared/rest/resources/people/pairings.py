@@ -3,7 +3,7 @@
 from typing import Literal
 
 import apsw
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from shared.conversation.inbound import pairing
@@ -30,8 +30,6 @@ class MadePairing(TypedDict):
 
 class NewPairingBody(Body):
     """*grants*: the role of owner or admin, membership of an agent, or the wiring of an agent to the chat."""
-
-    model_config = ConfigDict(extra="forbid")
 
     grants: Grants = "owner"
     agent: str | None = Field(default=None, max_length=64, description="needed for member and chat")

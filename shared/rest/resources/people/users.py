@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Literal
 
 import apsw
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from shared.conversation.access import people, requests
@@ -48,8 +48,6 @@ class UsersQuery(PageQuery):
 class RoleQuery(Query):
     """*agent*: the role is for this agent; without it, for everything. Unknown names are refused: they are typos."""
 
-    model_config = ConfigDict(extra="forbid")
-
     agent: str | None = Field(default=None, min_length=1, max_length=64)
 
 
@@ -62,13 +60,9 @@ class ForceQuery(Query):
 class RoleRemovalQuery(RoleQuery, ForceQuery):
     """*agent*: the role for this agent; without it, the role for everything. *force*: also the last owner's."""
 
-    model_config = ConfigDict(extra="forbid")
-
 
 class NewUserBody(Body):
     """*senderId*: the platform's id of the user, as ``/api/dropped`` and messages show it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     channel: ChannelName
     senderId: str = Field(min_length=1, max_length=200)
@@ -77,8 +71,6 @@ class NewUserBody(Body):
 
 class MembershipBody(Body):
     """*isRefused*: the user's messages to the agent are dropped, and no approver is asked again."""
-
-    model_config = ConfigDict(extra="forbid")
 
     isRefused: bool = False
 

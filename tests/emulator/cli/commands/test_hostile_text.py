@@ -141,7 +141,7 @@ def names(postroom: Postroom) -> dict[str, str]:
     conn = postroom.conn
     postroom.run("agents", "set", "coder")
     api = find(None, postroom.url)
-    api.put("teams", "crew", body={"name": "x", "agents": ["coder"], "leader": "coder"})
+    api.put("teams", "crew", body={"name": "x", "agents": ["coder"], "leader_agent": "coder"})
     with transaction(conn):
         chats.ensure(conn, "telegram", "100", is_group=True, name=HOSTILE, sender_policy="request_approval", now_ms=NOW)
     wire(conn, 1, "assistant", engage_mode="pattern", engage_pattern="x")

@@ -10,6 +10,7 @@ from shared.db.access import approvals, users
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats
 from shared.rest.endpoints import ENDPOINTS
+from shared.rest.http.endpoint import OPEN
 from tests.api_client import stream
 from tests.support import make_agent
 
@@ -56,6 +57,18 @@ def _path(each, name="assistant"):
     return path
 
 
+REQUEST = {"action": "create_agent", "arguments": {"name": "Nora"}}
+PLAN = {"cron": "0 9 * * *", "message": "hi", "agentId": "assistant"}
+
+
+def _call(serving, method, path, body=None):
+    async def go():
+        async with serving(api) as client:
+            return await client.request(method, path, content=None if body is None else json.dumps(body))
+
+    return asyncio.run(go())
+
+
 @pytest.mark.parametrize("each", ASKED, ids=map(_title, ASKED))
 def test_a_number_that_no_column_holds_is_refused_by_name(serving, conn, each):
     numbers = [name for name, field in each.query.model_fields.items() if "int" in str(field.annotation)]
@@ -73,14 +86,62 @@ def test_a_number_that_no_column_holds_is_refused_by_name(serving, conn, each):
 
 @pytest.mark.parametrize("number", [10**20, -(10**20), 10**4000], ids=["20", "-20", "4000"])
 def test_a_body_with_such_a_number_is_refused_too(serving, conn, number):
-    plan = {"cron": "0 9 * * *", "message": "hi", "agentId": "assistant", "chatId": number}
-
-    async def go():
-        async with serving(api) as client:
-            return await client.post("/api/schedules", content=json.dumps(plan))
-
-    reply = asyncio.run(go())
+    reply = _call(serving, "POST", "/api/schedules", {**PLAN, "chatId": number})
     assert reply.status_code == 400, reply.text
+
+
+STRICT = [each for each in CHANGING if not each.is_open]
+
+
+@pytest.mark.parametrize("each", STRICT, ids=map(_title, STRICT))
+def test_an_unknown_field_is_refused_with_the_known_names(serving, conn, each):
+    reply = _call(serving, each.method, _path(each), {"graze": 1})
+    assert reply.status_code == 400, reply.text
+    error = reply.json()["error"]
+    assert error.startswith("graze: there is no such field; known: ")
+    assert set(error.partition("known: ")[2].split(", ")) == set(each.body.model_fields)
+
+
+CLOSED = [each for each in ASKED if not each.is_open]
+
+
+@pytest.mark.parametrize("each", CLOSED, ids=map(_title, CLOSED))
+def test_an_unknown_parameter_is_refused_with_the_known_names(serving, conn, each):
+    reply = _call(serving, each.method, f"{_path(each)}?agnet=x", {})
+    assert reply.status_code == 400, reply.text
+    assert reply.json()["error"].startswith("agnet: there is no such parameter; known: ")
+
+
+def test_only_endpoints_of_tinyagi_ignore_unknown_names(serving, conn):
+    assert {(each.method, each.path) for each in ENDPOINTS if each.is_open} == OPEN
+    message = {"message": "hi", "files": ["a.png"], "madeByTinyAGI": True}
+    assert _call(serving, "POST", "/api/message?x=1", message).status_code == 200
+    assert _call(serving, "GET", "/api/responses/pending?channel=web&x=1").status_code == 200
+
+
+def test_the_document_says_where_an_unknown_name_is_refused(serving, conn):
+    document = _call(serving, "GET", "/api/openapi.json").json()
+    for each in CHANGING:
+        body = document["paths"][each.path][each.method.lower()]["requestBody"]["content"]["application/json"]["schema"]
+        schema = document["components"]["schemas"][body["$ref"].rpartition("/")[2]] if "$ref" in body else body
+        assert schema.get("additionalProperties", True) is each.is_open, each.path
+
+
+NUMBERS = {
+    "of a message": ("POST", "/api/message", {"message": "hi", "processAfter": "5"}, "processAfter: "),
+    "of a schedule": ("POST", "/api/schedules", {**PLAN, "chatId": "3"}, "chatId: "),
+    "of an agent": ("PUT", "/api/agents/assistant", {"concurrency": "2"}, "concurrency: "),
+    "for a truth": ("PUT", "/api/agents/assistant", {"drafts": "true"}, "drafts: "),
+    "of a budget": ("PUT", "/api/budgets/day/tokens", {"amount": "7"}, "amount: "),
+}
+
+
+@pytest.mark.parametrize("called", NUMBERS.values(), ids=NUMBERS)
+def test_a_number_as_text_is_refused(serving, conn, called):
+    method, path, body, begin = called
+    reply = _call(serving, method, path, body)
+    assert reply.status_code == 400, reply.text
+    assert begin in reply.json()["error"]
 
 
 @pytest.mark.parametrize("each", CHANGING, ids=map(_title, CHANGING))
@@ -97,7 +158,7 @@ def test_no_body_causes_a_server_error(serving, conn, each):
     with transaction(conn):
         chats.ensure(conn, "c", "1", is_group=True, now_ms=1)
         users.ensure(conn, "c", "1", name="", now_ms=1)
-        approvals.request(conn, approvals.NewApproval("action", {}), expires_at=10**15, now_ms=1)
+        approvals.request(conn, approvals.NewApproval("action", REQUEST, agent="coder"), expires_at=10**15, now_ms=1)
     rows(conn, "UPDATE approvals SET approval_id = 'assistant'")
     bodies = [json.dumps({**valid, field: value}).encode() for field in each.body.model_fields for value in VALUES]
     check(serving, [(each.method, _path(each), content) for content in bodies + WHOLE])
