@@ -112,8 +112,19 @@ def load_functions() -> None:
     for name in (*OF_EACH_START, *names):
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+    with contextlib.suppress(Exception):
+        _make_what_each_start_makes()
     for name in [name for name in sys.modules if name.partition(".")[0] == "functions"]:
         del sys.modules[name]
+
+
+def _make_what_each_start_makes() -> None:
+    """What a function would make once for itself, and then share with no other process: 1.4 MB."""
+    from shared.core.settings import Settings  # ours, so not in the first stage
+    from shared.db.engine import schema
+
+    schema.migrations()
+    Settings.load()
 
 
 class ForkServer:

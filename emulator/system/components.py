@@ -221,7 +221,7 @@ class Components:
             replica=self.replica_url,
             run=state.run,
             lease=lease_on(self.replica_url, state.owner, state.database, self.aws, lease_ms_from(self._environ)),
-            environment=self.aws,
+            environment=self.aws | {"GOGC": "25"},  # its heap is small, and is kept so: 4 MB less
             on_line=lambda text: console.line("replica", text),
             on_trouble=lambda text: console.event("replica", text, level="warning"),
             retention_ms=retention_ms_from(self._environ),
