@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from shutil import rmtree
 from typing import Any, TypeVar
 
 import apsw
@@ -58,6 +56,7 @@ from shared.runtime.app import AppResponse, function_app, tick_route
 from shared.runtime.batch_size import Batch, BatchSize, Steps
 from shared.runtime.past import held
 from shared.runtime.service import FunctionService, LazyService
+from shared.turns.run.files import old_files
 
 log = logs.get()
 
@@ -69,7 +68,7 @@ _PAUSE_S = 0.005  # between batches, so that other writers get the lock
 _LOG_PAUSE_S = 0.1  # while the log is long: a search or a comparison reads, or Litestream is behind
 _LOG_BEGINS_S = 0.02  # for another writer to come, if there are any
 _MINUTE_MS = 60_000
-_FILES_KEPT_MS = 7 * 24 * 60 * _MINUTE_MS
+_SENT_KEPT_MS = 7 * 24 * 60 * _MINUTE_MS
 _LONGEST_S = 40.0  # of one sweep, less than the runner's limit; the next sweep continues
 
 _LONG = ("message", "content", "files")
@@ -126,7 +125,7 @@ class Sweep(FunctionService):
         self.looks = RegistrationLooks(settings, self.writer)
         self.running = asyncio.Lock()
         self.sizes: dict[str, BatchSize] = {}  # learned; by the chore
-        self.reader: apsw.Connection | None = None  # opened for the first batch that reads ahead
+        self.reader: apsw.Connection | None = None  # opened in another thread, at its first need
         self.in_thread: asyncio.Future[Any] | None = None  # may go on after its sweep was cut off
 
     async def once(self, *, now_ms: int) -> Swept:
@@ -141,14 +140,26 @@ class Sweep(FunctionService):
         return swept
 
     async def _delete_old_files(self, swept: Swept, now_ms: int) -> None:
-        """What agents sent is kept as long as its response, and at least for the days of ``_FILES_KEPT_MS``."""
-        until_ms = now_ms - max(self.settings.retention_ms, _FILES_KEPT_MS)
-        try:
-            delete = partial(_delete_files, self.settings.files, older_than_ms=until_ms)
-            swept.counts["deleted_files"] = await self._in_thread(delete)
-        except OSError:
-            log.exception("sweep.chore_failed", chore="deleted_files")
-            swept.failed.append("deleted_files")
+        """What an agent sent is kept as long as its response, and at least for the days of ``_SENT_KEPT_MS``."""
+        until_ms = now_ms - max(self.settings.retention_ms, _SENT_KEPT_MS)
+        work = {
+            "deleted_files": partial(old_files.delete_sent, self.settings.files, older_than_ms=until_ms),
+            "deleted_of_boxes": partial(self._delete_of_boxes, now_ms),
+        }
+        for name, delete in work.items():
+            try:
+                swept.counts[name] = await self._in_thread(delete)
+            except (OSError, apsw.Error):
+                log.exception("sweep.chore_failed", chore=name)
+                swept.failed.append(name)
+
+    def _delete_of_boxes(self, now_ms: int) -> int:
+        return old_files.delete_old(self._reader(), self.settings, now_ms=now_ms)
+
+    def _reader(self) -> apsw.Connection:
+        if self.reader is None:
+            self.reader = open_connection(self.settings.db, readonly=True)
+        return self.reader
 
     async def _rescue(self, swept: Swept, now_ms: int) -> None:
         """Fail the turns and sends whose lease ran out, so that they are tried again."""
@@ -285,9 +296,7 @@ class Sweep(FunctionService):
     def _read_ahead(self, name: str, read: Callable[[apsw.Connection], None]) -> None:
         """The batch holds the write lock while it waits for the disk; what was read just before is in memory."""
         try:
-            if self.reader is None:
-                self.reader = open_connection(self.settings.db, readonly=True)
-            read(self.reader)
+            read(self._reader())
         except apsw.Error:  # the batch then reads for itself, and its own error is counted
             log.exception("sweep.read_ahead_failed", chore=name)
 
@@ -309,18 +318,6 @@ class Sweep(FunctionService):
             self.reader.close()
         await self.looks.close()
         await super().close()
-
-
-def _delete_files(store: Path, *, older_than_ms: int) -> int:
-    """Delete old folders of files that agents sent (``shared/turns/run/answers``): the number of folders.
-
-    Raises:
-        OSError: a folder can't be read or deleted.
-    """
-    old = [each for each in store.iterdir() if each.stat().st_mtime * 1000 < older_than_ms] if store.is_dir() else []
-    for folder in old[:_BATCH]:
-        rmtree(folder)
-    return len(old[:_BATCH])
 
 
 def _repeat(work: Callable[..., int], *, most: int = _BATCH) -> Chore:

@@ -121,9 +121,12 @@ class Turn:
         return f"{self.agent} {self.session}"
 
 
+SESSIONS = "sessions"
+
+
 def session_folder(session: str) -> str:
     """The folder, below the agent's, of this session: a leash hides those of the others."""
-    return f"sessions/{session}"
+    return f"{SESSIONS}/{session}"
 
 
 def outbox(session: str) -> str:

@@ -111,6 +111,8 @@ class Settings(FromEnvironment):
     output_limit_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)  # of an agent's program, in one turn
     memory_limit_mb: int = Field(default=4096, ge=16)  # of an agent's program and all that it starts
     disk_limit_mb: int = Field(default=2048, ge=1)  # of what an agent's program may write, in the folders of a session
+    file_retention_ms: int = Field(default=24 * 60 * 60 * 1000, ge=60_000)  # of files in inboxes and outboxes
+    files_limit_mb: int = Field(default=1024, ge=1)  # of an agent's inboxes and outboxes; less than disk_limit_mb
     leash: Literal["auto", "off", "required"] = "auto"  # of agents' programs: bubblewrap, where this host allows it
     max_attempts: int = Field(default=5, ge=1)
     retry_base_ms: int = Field(default=5000, ge=1)

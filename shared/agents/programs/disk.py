@@ -72,6 +72,11 @@ class DiskWatch:
                     os.unlink(name, dir_fd=folder)
 
 
+def size_of(found: os.stat_result) -> int:
+    """The bytes of the disk that a file takes."""
+    return max(found.st_blocks * _BLOCK, _AT_LEAST)
+
+
 def _free(folders: Sequence[Path]) -> int:
     found = os.statvfs(folders[0])
     return found.f_bavail * found.f_frsize
@@ -81,11 +86,11 @@ def _walk(folders: Sequence[Path]) -> Iterator[tuple[str, list[str], list[str], 
     for folder in folders:
         for found in os.fwalk(folder):
             for name in found[1]:
-                _make_readable(name, found[3])
+                make_readable(name, found[3])
             yield found
 
 
-def _make_readable(name: str, folder: int) -> None:
+def make_readable(name: str, folder: int) -> None:
     """A folder that can't be read would hide what the program wrote there."""
     try:
         fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
@@ -120,8 +125,7 @@ def _entries(folders: Sequence[Path]) -> Iterator[_File]:
         for name in names:
             found = _looked_at(name, folder)
             if found is not None:
-                size = max(found.st_blocks * _BLOCK, _AT_LEAST)
-                yield _File(size, found.st_dev, found.st_ino, found.st_ctime_ns)
+                yield _File(size_of(found), found.st_dev, found.st_ino, found.st_ctime_ns)
 
 
 def _looked_at(name: str, folder: int) -> os.stat_result | None:

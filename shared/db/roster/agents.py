@@ -18,6 +18,7 @@ from shared.db.engine.connection import rows, scalar
 DEFAULT_AGENT = "assistant"
 RESERVED = ("operator", "user")  # the names of a person in the mailbox and in a team's room
 _WEEK_MS = 7 * 24 * 60 * 60 * 1000
+_YEAR_MS = 366 * 24 * 60 * 60 * 1000
 
 
 def _limit(help_: str, label: str, variable: str) -> RowSetting:
@@ -117,6 +118,26 @@ class Agent:
             'The megabytes that the folders of a session may hold on disk; "" means the default.',
             "disk limit",
             "POSTROOM_DISK_LIMIT_MB",
+        ),
+    ] = None
+    file_retention_ms: Annotated[
+        int | None,
+        Ge(60_000),
+        Le(_YEAR_MS),
+        _limit(
+            'How long files stay in its inboxes and outboxes, such as 2d; "" means the default.',
+            "files kept for",
+            "POSTROOM_FILE_RETENTION_MS",
+        ),
+    ] = None
+    files_limit_mb: Annotated[
+        int | None,
+        Ge(1),
+        Le(2**30),
+        _limit(
+            'The megabytes that all its inboxes and outboxes may hold; "" means the default.',
+            "limit of files",
+            "POSTROOM_FILES_LIMIT_MB",
         ),
     ] = None
     batch_size: Annotated[

@@ -365,3 +365,14 @@ def test_a_sweep_deletes_the_files_that_agents_sent_after_a_week(db):
         os.utime(store / name, ((NOW - age_ms) / 1000,) * 2)
     assert done(sweep_at(NOW)) == {"deleted_files": 1}
     assert [each.name for each in store.iterdir()] == ["turn_new"]
+
+
+def test_a_sweep_deletes_what_lies_in_the_boxes_of_agents_for_a_day(tmp_path, monkeypatch):
+    monkeypatch.setenv("POSTROOM_AGENTS_DIR", str(tmp_path))
+    file = tmp_path / "assistant" / "sessions" / "session_a" / "outbox" / "report.pdf"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    os.utime(file, (NOW / 1000,) * 2)
+    assert done(sweep_at(NOW + DAY)) == {}
+    assert done(sweep_at(NOW + DAY + 1)) == {"deleted_of_boxes": 1}
+    assert not file.exists()

@@ -85,7 +85,7 @@ def test_the_template_is_read_exactly():
         function("ingest", 9001, 10_000, WEBHOOKS | BOT, (*CHANNELS, "DISCORD_RELAY_SECRET")),
         function("dispatch", 9002, 10_000, DATA | AGENTS | ZONE | WHO | MODELS | LEASH, TICKED + MODEL_KEYS + CHANNELS),
         function("deliver", 9003, 10_000, DATA | DELIVER | REPLICATED, TICKED + CHANNELS),
-        function("sweep", 9004, 50_000, DATA | OUR_ADDRESSES, TICKED + CHANNELS),
+        function("sweep", 9004, 50_000, DATA | AGENTS | OUR_ADDRESSES, TICKED + CHANNELS),
         function("recurrence", 9005, 50_000, DATA | ZONE, TICKED),
         function("api", 3777, 90_000, DATA | AGENTS | ZONE | REPLICATED | LEASH, ("POSTROOM_API_TOKEN",)),
     )

@@ -27,7 +27,7 @@ from shared.db.queue.messages.by_hand import (
     retry,
     retry_many,
 )
-from shared.db.queue.messages.looking import PLANNED, counts, find, id_of, planned_by_agent
+from shared.db.queue.messages.looking import PLANNED, counts, find, id_of, planned_by_agent, statuses
 from shared.db.queue.messages.pruning import prune
 from shared.db.queue.messages.storing import (
     HAS_EVENT,
@@ -61,4 +61,5 @@ __all__ = [
     "replace",
     "retry",
     "retry_many",
+    "statuses",
 ]

@@ -1,5 +1,8 @@
 """Finds messages by their ids, and counts them."""
 
+import json
+from collections.abc import Iterable
+
 import apsw
 
 from shared.db.engine.connection import rows, scalar
@@ -15,6 +18,12 @@ def id_of(conn: apsw.Connection, row_id: int) -> str:
     """The visible id of the message in this row, which exists."""
     message_id: str = scalar(conn, "SELECT message_id FROM messages WHERE id = :id", {"id": row_id})
     return message_id
+
+
+def statuses(conn: apsw.Connection, message_ids: Iterable[str]) -> dict[str, str]:
+    """The status of each of these messages that is still there, by its visible id."""
+    sql = "SELECT message_id, status FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids))"
+    return dict(rows(conn, sql, {"ids": json.dumps(list(message_ids))}))
 
 
 # What is planned for later; a message that waits for a retry is not. By the index of the delayed messages.

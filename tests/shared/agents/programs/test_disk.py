@@ -5,17 +5,18 @@ import os
 from shared.agents.programs.disk import DiskWatch
 
 MB = 1024**2
+NO_PROCESS = 2**30  # files that this process has open are none of the program
 
 
 def watch(folder, limit):
-    return DiskWatch([folder], limit, os.getpid())
+    return DiskWatch([folder], limit, NO_PROCESS)
 
 
 def test_folders_are_over_their_limit_when_all_files_together_are(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_bytes(bytes(MB))
-    of_both = DiskWatch([tmp_path / "a", tmp_path / "b"], 2 * MB - 1, os.getpid())
+    of_both = DiskWatch([tmp_path / "a", tmp_path / "b"], 2 * MB - 1, NO_PROCESS)
     assert of_both.is_over()
     assert not watch(tmp_path / "a", 2 * MB).is_over()
 
