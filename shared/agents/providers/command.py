@@ -6,7 +6,8 @@ The agent's ``config`` is ``{"command": ["python3", "agent.py"], "env": {"NAME":
      "prompt": "<context …/>\\n<message …>…</message>",
      "messages": [{"id": …, "kind": …, "sender": …, "text": …, "time": ms, "is_context": false}]}
 
-Out, one object a line. Lines that are no JSON objects are text; all of them together are one answer::
+Out, one object a line. Lines that are no JSON objects are text; all of them together are one answer. An object of an
+unknown type, or with a misspelt ``type``, and one that breaks off fails the turn: it is not for people::
 
     {"type": "init", "continuation": "…"}      {"type": "text", "text": "…"}       {"type": "result", "text": "…"}
     {"type": "progress", "note": "…"}          {"type": "error", "message": "…", "retryable": true, "wait_ms": 1000}
@@ -40,11 +41,12 @@ from shared.agents.programs import containment
 from shared.agents.programs.containment import Containment, GatewaySocket, ProgramCommand
 from shared.agents.programs.limits import Ending
 from shared.agents.programs.run import ProgramRun
-from shared.agents.providers.command_lines import ProgramCall, event_of, question, tool_result
+from shared.agents.providers.command_lines import Misread, ProgramCall, event_of, question, tool_result
 from shared.agents.session_homes import SharedFolder
 from shared.core.errors import ConfigInvalid
 
 _PASSED_ON = ("PATH", "LANG", "TZ")
+_LINES = 'a line for people is plain text, or {"type": "text", "text": "…"}'
 _PORT = 8787  # of the gateway, inside a sandbox
 
 
@@ -127,9 +129,14 @@ def _command(config: CommandConfig, turn: Turn, access: ProgramAccess | None) ->
 async def _converse(running: ProgramRun, turn: Turn, *, has_tools: bool) -> AsyncGenerator[ProviderEvent, None]:
     feeding = asyncio.create_task(running.write(question(turn, has_tools=has_tools), close=not has_tools))
     plain: list[str] = []
+    number = 0
     try:
         async for line in running.lines():
+            number += 1
             event = event_of(line)
+            if isinstance(event, Misread):
+                yield Failed(f"line {number} of its program's output is {event.reason} ({_LINES})", code="malformed")
+                return
             if isinstance(event, str):
                 plain.append(event)
                 continue

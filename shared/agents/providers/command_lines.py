@@ -1,7 +1,9 @@
 """The protocol of the provider ``command``: one JSON object in, JSON lines out. ``docs/agents.md`` has all of it."""
 
 import json
+import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from shared.agents.access import ToolAnswer
@@ -10,6 +12,9 @@ from shared.core.text import half_characters
 
 _MOST_TOKENS = 10**12  # of one line
 _LONGEST_WAIT_MS = 10**12
+_TYPES = ("init", "progress", "text", "result", "usage", "tool_call", "error")
+_FIELDS = {"text", "answers", "continuation", "note"}  # of events alone
+_BROKEN_OFF = re.compile(rb'\s*\{.*"type"\s*:')
 
 
 class ProgramCall(NamedTuple):
@@ -18,6 +23,12 @@ class ProgramCall(NamedTuple):
     id: str | None
     name: str
     arguments: Mapping[str, Any]
+
+
+class Misread(NamedTuple):
+    """A line that is meant for Postroom and not for people, and that it does not understand; *reason* says why."""
+
+    reason: str
 
 
 def question(turn: Turn, *, has_tools: bool) -> bytes:
@@ -58,15 +69,21 @@ def tool_result(call: ProgramCall, answer: ToolAnswer) -> bytes:
     return json.dumps(found).encode() + b"\n"
 
 
-def event_of(line: bytes) -> ProviderEvent | ProgramCall | str | None:
-    """One line of output: an event, plain text, or None for a blank line or an unknown type."""
+def event_of(line: bytes) -> ProviderEvent | ProgramCall | Misread | str | None:
+    """One line of output: an event, plain text, or None for a blank line and an event that says nothing."""
     text = line.decode("utf-8", "replace").rstrip("\r\n")
     try:
         found: Any = json.loads(half_characters.mend_json(line).decode("utf-8", "replace"))
     except (ValueError, RecursionError):
+        return Misread("a JSON object that breaks off, or is no JSON") if _BROKEN_OFF.match(line) else text
+    if not isinstance(found, dict):
         return text
-    if not isinstance(found, dict) or "type" not in found:
-        return text
+    if (wrong := _wrong_type(found)) is not None:
+        return Misread(f"a JSON object {wrong}; known types: {', '.join(_TYPES)}")
+    return _event(found) if "type" in found else text
+
+
+def _event(found: Mapping[str, Any]) -> ProviderEvent | ProgramCall | None:
     match found["type"]:
         case "init":
             continuation = _words(found.get("continuation"))
@@ -91,6 +108,19 @@ def event_of(line: bytes) -> ProviderEvent | ProgramCall | str | None:
                 _wait_ms(found.get("wait_ms")),
                 "session_lost" if found.get("code") == "session_lost" else "error",
             )
+    return None
+
+
+def _wrong_type(found: Mapping[str, Any]) -> str | None:
+    """Words for an object that is meant as an event and is none; its values may be what people wrote, so none is told.
+
+    None for an event, and for an object that may be the program's answer.
+    """
+    if isinstance(kind := found.get("type"), str):
+        return None if kind in _TYPES else f"of the unknown type {kind[:40]!r}"
+    near = get_close_matches("type", [name.lower()[:40] for name in found], n=1, cutoff=0.7)
+    if near or (found and found.keys() <= _FIELDS):
+        return f'without a "type" that is text (its fields: {", ".join(sorted(found))[:100]})'
     return None
 
 

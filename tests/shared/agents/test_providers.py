@@ -160,8 +160,11 @@ LINES = {
         """print('{"type": "text", "text": 5, "answers": [1]}'); print('{"type": "result", "text": 6}')""",
         [Text("5"), Result("6")],
     ),
-    "an unknown type is passed over": ("""print('{"type": "cost", "usd": 1}'); print("x")""", [Result("x")]),
-    "JSON that is no event is text": ("""print('{"a": 1}'); print("[1]"); print("7")""", [Result('{"a": 1}\n[1]\n7')]),
+    "JSON that is no event is text": (
+        """print('{"a": 1, "time": 2}'); print("[1]"); print("7")""",
+        [Result('{"a": 1, "time": 2}\n[1]\n7')],
+    ),
+    "code is text": ("""print("{"); print('  "a": 1'); print("}")""", [Result('{\n  "a": 1\n}')]),
     "JSON too deep to read is text": ("""print("[" * 5000)""", [Result("[" * 5000)]),
     "bytes that are no UTF-8": (r"""import sys; sys.stdout.buffer.write(b"caf\xe9")""", [Result("caf\ufffd")]),
     "half a character in a text": (
@@ -198,6 +201,31 @@ LINES = {
 @pytest.mark.parametrize(("source", "expected"), LINES.values(), ids=LINES)
 def test_the_programs_output_becomes_events(script, source, expected):
     assert run("command", script(source)) == expected
+
+
+MISREAD = {
+    "a misspelt name": (
+        """print("hello"); print('{"typ": 1}')""",
+        'line 2 of its program\'s output is a JSON object without a "type" that is text (its fields: typ)',
+    ),
+    "a forgotten type": ("""print('{"text": "hi"}')""", "(its fields: text); known types: init, progress, text"),
+    "an unknown type": ("""print('{"type": "txt", "text": "hi"}')""", "of the unknown type 'txt'; known types: init"),
+    "a type that is no text": ("""print('{"type": [1]}')""", "line 1 of its program's output is a JSON object without"),
+    "an object that breaks off": ("""print('{"type": "text", "text": "hi')""", "a JSON object that breaks off"),
+    "one at the end of the output": (
+        """import sys; print('{"type": "text", "text": "a"}'); sys.stdout.write('{"type": "resu')""",
+        "line 2 of its program's output is a JSON object that breaks off",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "sentence"), MISREAD.values(), ids=MISREAD)
+def test_a_line_that_is_meant_for_us_and_not_understood_reaches_no_person(script, source, sentence):
+    *said, last = run("command", script(source))
+    assert all(event == Text("a") for event in said)
+    assert isinstance(last, Failed)
+    assert (last.code, last.retryable, sentence in last.reason) == ("malformed", True, True), last.reason
+    assert '"hi' not in last.reason
 
 
 def test_the_question_goes_over_standard_input(script):

@@ -19,7 +19,6 @@ from shared.agents.providers.command_lines import ProgramCall, event_of
         ({"type": "usage", "input": 1}, None),
         ({"type": "tool_call", "id": 7, "name": "x", "arguments": {"a": 1}}, ProgramCall("7", "x", {"a": 1})),
         ({"type": "tool_call", "name": "x", "arguments": "no object"}, ProgramCall(None, "x", {})),
-        ({"type": "of a later release"}, None),
     ],
 )
 def test_each_line_is_read_or_is_nothing(line, expected):
