@@ -32,6 +32,8 @@ from shared.queue import deliveries
 from shared.queue.deliveries import Sending
 from shared.queue.delivery_verdicts import DeliveryPolicy
 from shared.queue.platforms import pacing
+from shared.queue.platforms.fair_heads import FairHeads
+from shared.queue.platforms.send_room import SendRoom
 from shared.roster.served_accounts import ServedAccounts
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app, tick_route
@@ -51,7 +53,9 @@ class Deliver(WorkerService):
     def __init__(self, settings: Settings, client: Client | None = None) -> None:
         self.replication = Replication(settings, registry.PLATFORMS)  # first: it may refuse the settings
         super().__init__("deliver", settings)
-        self.client: Client = pacing.paced(self.outgoing(client), self)
+        self._room = SendRoom() if settings.pace_sends else None
+        self._heads = FairHeads(self.reader, self._room)
+        self.client: Client = pacing.paced(self.outgoing(client), self, self._room)
         self._accounts = ServedAccounts(settings)
         self._backlogs: dict[str, Backlog[int]] = {}
         self._chats: set[int] = set()  # chats to which this process is sending
@@ -63,6 +67,8 @@ class Deliver(WorkerService):
     async def repair(self) -> None:
         """Give up the sends of earlier processes, which are gone: their outcome is unknown, and policy decides."""
         now_ms = clock.now_ms()
+        if self._room is not None:
+            self._room.remember(self.reader)
         for name in self._accounts.look(self.reader):
             rescue = partial(
                 deliveries.rescue, channel=name, policy=DeliveryPolicy.of(self.settings), now_ms=now_ms, everything=True
@@ -95,7 +101,7 @@ class Deliver(WorkerService):
                 for sending in await self._claims(heads):
                     room -= 1
                     self.worker.start(self._send(channel, sending))
-            dues.append(responses.next_due(self.reader, name, now_ms=now_ms))
+            dues += [responses.next_due(self.reader, name, now_ms=now_ms), self._heads.opens_at(name)]
         soonest = min((due for due in dues if due is not None), default=None)
         return None if soonest is None else max(0.0, (soonest - clock.now_ms()) / 1000)
 
@@ -105,7 +111,7 @@ class Deliver(WorkerService):
         return self._backlogs[account]
 
     def _look(self, channel: str, now_ms: int) -> list[int]:
-        return responses.heads(self.reader, channel, now_ms=now_ms, held=self._chats)
+        return self._heads.look(channel, now_ms=now_ms, held=self._chats)
 
     async def _claims(self, heads: list[int]) -> list[Sending]:
         """The claims of these heads. One whose row can't be used is set aside, and the others are claimed."""
@@ -113,7 +119,9 @@ class Deliver(WorkerService):
             claimed = await self.claim(partial(self._claim, heads=heads))
         except OF_ONE_ROW:  # nothing of it was kept
             claimed = await self.claim(partial(self._claim_apart, heads=heads))
-        self._chats.update(sending.response.chat_id for sending in claimed)
+        for sending in claimed:
+            self._chats.add(sending.response.chat_id)
+            self._heads.begin(sending.response)
         return claimed
 
     def _claim(self, conn: apsw.Connection, heads: list[int]) -> list[Sending]:
@@ -143,6 +151,7 @@ class Deliver(WorkerService):
 
     def _room_of(self, channel: str, room: int) -> int:
         """How many sends of the channel may begin, of *room*: one as long as the replica does not answer."""
+        room = self._heads.room(channel, room)
         if self._replica_again_at is None or not self.replication.is_awaited(channel):
             return room
         return min(room, 1 - self._confirming)
@@ -159,6 +168,7 @@ class Deliver(WorkerService):
         finally:
             # Not earlier: a send that lost its lease (the machine slept) is still under way.
             self._chats.discard(response.chat_id)
+            self._heads.end(response)
         self.kick("api")
 
     async def _confirm(self, channel: str) -> None:

@@ -31,6 +31,7 @@ from shared.channels.outgoing import (
     Part,
     Sent,
 )
+from shared.core.call_scopes import CallAllowance
 from shared.core.errors import NotFetched, NotPossible
 from shared.runtime.http_client import Client
 
@@ -82,6 +83,8 @@ class Traits:
         fetch_bytes: the largest file that ``Channel.fetch`` gets; None: the channel has no files to fetch.
         manages_bots: a person can make a bot that ours manages; the adapter is a ``BotManager``.
         finds_sent: the platform may show whether a part arrived; ``Channel.find_sent`` asks.
+        allowances: what the platform lets through of sends to the chat with this ``platform_id``. Those whose scope is
+            no chat count the sends to all chats.
     """
 
     has_threads: bool
@@ -98,6 +101,7 @@ class Traits:
     fetch_bytes: int | None = None
     manages_bots: bool = False
     finds_sent: bool = False
+    allowances: Callable[[str], tuple[CallAllowance, ...]] = lambda _: ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,9 @@ async def call(
         raise NotSent(f"{platform} can't be reached ({error}); nothing was sent") from None
     except NoAnswer as error:
         raise OutcomeUnknown(f"{platform} did not answer ({error}); the message may have arrived") from None
+    finally:
+        if client.pacing is not None and scopes is not None:
+            client.pacing.leave(scopes)
     decoded = _decoded(found)
     payload = decoded if isinstance(decoded, dict) else {}
     items = decoded if isinstance(decoded, list) else []

@@ -7,6 +7,7 @@ from functools import cache
 from importlib import import_module
 
 from shared.channels.base import Channel, FileLimits, Traits
+from shared.channels.discord import limits as limits_of_discord
 from shared.channels.manifest import Manifest
 from shared.channels.telegram.abilities import TRAITS as TRAITS_OF_TELEGRAM
 from shared.core import accounts
@@ -28,6 +29,7 @@ _CHANNELS = {
             files=FileLimits(most_bytes=10 * 1024 * 1024, most_in_album=10),
             fetch_bytes=100 * 1024 * 1024,
             finds_sent=True,
+            allowances=limits_of_discord.allowances,
         ),
     ),
     "telegram": ("shared.channels.telegram.channel", TRAITS_OF_TELEGRAM),

@@ -18,6 +18,14 @@ class Scope(NamedTuple):
     key: str = ""
 
 
+class CallAllowance(NamedTuple):
+    """The platform lets this many *calls* with this scope through within any *per_ms*, and refuses more."""
+
+    scope: Scope
+    calls: int
+    per_ms: int
+
+
 class LimitHold(NamedTuple):
     """The platform asked for a wait, for every call with this scope.
 
@@ -62,6 +70,8 @@ class CallScopes(NamedTuple):
         scopes: what the call counts against as far as it is known beforehand.
         read: reads the limits from an answer.
         place: the id that a learnt bucket is counted by (the channel, guild or webhook of the path), or None.
+        allowances: the limits that are known before the platform refuses a call.
+        weight: how many calls it counts as.
     """
 
     account: str
@@ -70,6 +80,8 @@ class CallScopes(NamedTuple):
     scopes: tuple[Scope, ...]
     read: LimitReader
     place: str | None = None
+    allowances: tuple[CallAllowance, ...] = ()
+    weight: int = 1
 
     def in_bucket(self, bucket: str) -> Scope:
         """The scope of a bucket that the platform named."""
@@ -83,8 +95,11 @@ class CallPacing(Protocol):
         """Let the call go out.
 
         Raises:
-            RateLimited: the platform asked for a wait that is not over; nothing was sent.
+            RateLimited: the platform asked for a wait that is not over, or would refuse the call; nothing was sent.
         """
+
+    def leave(self, scopes: CallScopes) -> None:
+        """The call that was let out has its answer, or will get none."""
 
     async def record(self, scopes: CallScopes, limits: CallLimits) -> None:
         """Keep what an answer said about limits. Never raises: the answer itself counts more."""

@@ -103,6 +103,7 @@ class Settings(FromEnvironment):
     batch_size: int = Field(default=10, ge=1, le=1000)
     max_concurrent_turns: int = Field(default=16, ge=1, le=10_000)
     max_concurrent_sends: int = Field(default=16, ge=1, le=1000)
+    pace_sends: bool = True  # ahead of the limits that platforms are known to have; off for load tests against fakes
     lease_ms: int = Field(default=600_000, ge=1000)  # after this time without renewal, a turn or a send counts as dead
     turn_timeout_ms: int = Field(default=600_000, ge=100)
     idle_timeout_ms: int = Field(default=300_000, ge=100)  # of an agent's program, without a line of output

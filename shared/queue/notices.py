@@ -11,6 +11,8 @@ from shared.db.queue import responses
 from shared.db.queue.responses import NewResponse
 from shared.db.roster.chats import Chat
 
+AHEAD = "system"  # the kind of a response that goes out before the answers that wait for the platform's limits
+
 
 def say(
     conn: apsw.Connection,
@@ -20,12 +22,14 @@ def say(
     *,
     chat_id: int,
     agent: str | None = None,
+    is_ahead: bool = False,
     now_ms: int,
     **more: Unpack[ResponseContent],
 ) -> int:
     """Answer *event* with *text*, as a response for ``deliver``; its row. The person's own text is not stored.
 
     Args:
+        is_ahead: it goes out before the answers that wait there for the platform's limits.
         more: further fields of the response's content.
     """
     carried = ResponseContent()
@@ -45,6 +49,7 @@ def say(
         message=text,
         agent=agent,
         content=content.encode({**carried, **more}),
+        kind=AHEAD if is_ahead else "chat",
     )
     return responses.enqueue(conn, new, now_ms=now_ms)
 

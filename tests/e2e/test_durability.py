@@ -38,6 +38,7 @@ def running(state: Path, durability: str, timeout_ms: int = 2000) -> Iterator[Sy
     settings = {
         "POSTROOM_DURABILITY": durability,
         "POSTROOM_REPLICATION_TIMEOUT_MS": timeout_ms,
+        "POSTROOM_PACE_SENDS": "false",  # the fakes let everything through
         "POSTROOM_SENDER_LIMIT": 0,  # few people write as fast as they are answered
         "POSTROOM_SENDER_BYTES": 0,
     }

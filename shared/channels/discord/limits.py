@@ -1,6 +1,6 @@
 """What a call of Discord's API counts against, and what its answer says about Discord's limits. Pure.
 
-Discord names its buckets in headers: nothing here knows how many calls are allowed. A bucket counts apart for each
+Discord names its buckets in headers: nothing here knows how many calls they allow. A bucket counts apart for each
 channel, guild or webhook. The limit of the whole application does not count calls with an interaction's token.
 
 Source: https://docs.discord.com/developers/topics/rate-limits.
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from shared.core.call_scopes import NO_LIMITS, CallLimits, CallScopes, LimitHold, Scope
+from shared.core.call_scopes import NO_LIMITS, CallAllowance, CallLimits, CallScopes, LimitHold, Scope
 
 DEFAULT_WAIT_MS = 5_000
 BLOCKED_WAIT_MS = 5 * 60_000  # a 429 without JSON comes from Cloudflare, which blocks this address for minutes
@@ -34,7 +34,14 @@ def scopes_of(account: str, method: str, url: str, *, is_token: bool = False) ->
     route, place = _route(url)
     name = f"{method} {route}"
     own = Scope("method", f"{name} {place}" if place else name)
-    return CallScopes(account, "discord", name, (own,) if is_token else (own, _APPLICATION), read, place)
+    if is_token:
+        return CallScopes(account, "discord", name, (own,), read, place)
+    return CallScopes(account, "discord", name, (own, _APPLICATION), read, place, allowances(""))
+
+
+def allowances(_: str) -> tuple[CallAllowance, ...]:
+    """The one limit that Discord states: 50 calls a second of an application. It names its buckets in answers."""
+    return (CallAllowance(_APPLICATION, 50, 1000),)
 
 
 def _route(url: str) -> tuple[str, str | None]:

@@ -1,7 +1,7 @@
 """What Telegram can do, known without any settings."""
 
 from shared.channels.base import FileLimits, Traits
-from shared.channels.telegram import media, reactions
+from shared.channels.telegram import limits, media, reactions
 from shared.channels.telegram.attachments import DOWNLOAD_BYTES
 
 TYPING_EVERY_MS = 4_000  # Telegram shows it for 5 s
@@ -20,4 +20,5 @@ TRAITS = Traits(
     draft_every_ms=DRAFT_EVERY_MS,
     files=FileLimits(most_bytes=media.UPLOAD_BYTES, most_in_album=media.ALBUM_FILES),
     fetch_bytes=DOWNLOAD_BYTES,
+    allowances=limits.allowances,
 )

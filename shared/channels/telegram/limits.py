@@ -11,20 +11,39 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.core.call_scopes import NO_LIMITS, CallLimits, CallScopes, LimitHold, Scope
+from shared.core.call_scopes import NO_LIMITS, CallAllowance, CallLimits, CallScopes, LimitHold, Scope
 
 DEFAULT_WAIT_MS = 5_000
 OF_THE_BOT_MS = 60_000  # a longer wait is about the bot
 LONGEST_WAIT_S = 86_400  # more is no wait that anybody means, and would stop the bot for good
 _BOT = Scope("bot")
+_MESSAGES = ("send", "edit")
+_NO_MESSAGES = ("sendChatAction", "sendMessageDraft")
 _OF_THE_METHOD = ("set", "get", "delete")  # without a chat: they configure the bot, and have limits of their own
 
 
 def scopes_of(account: str, method: str, body: Mapping[str, Any]) -> CallScopes:
     """The scopes of a call of *method* with these parameters."""
     chat = body.get("chat_id")
-    of_chat = () if chat is None else (Scope("chat", str(chat)),)
-    return CallScopes(account, "telegram", method, (_BOT, Scope("method", method), *of_chat), read)
+    if chat is None:
+        return CallScopes(account, "telegram", method, (_BOT, Scope("method", method)), read)
+    scopes = (_BOT, Scope("method", method), Scope("chat", str(chat)))
+    if not method.startswith(_MESSAGES) or method in _NO_MESSAGES:
+        return CallScopes(account, "telegram", method, scopes, read)
+    album = body.get("media")
+    weight = len(album) if isinstance(album, list | tuple) and album else 1
+    return CallScopes(account, "telegram", method, scopes, read, None, allowances(str(chat)), weight)
+
+
+def allowances(chat: str) -> tuple[CallAllowance, ...]:
+    """What Telegram lets through of messages and edits to *chat*: of the bot, of the chat, and of a group.
+
+    "About one message a second" in a chat lets short bursts pass: five at once, and one a second on average. An album
+    of ten is such a burst too; the longer window makes up for it.
+    """
+    one = Scope("chat", chat)
+    long_ms = 20_000 if chat.isdecimal() else 60_000
+    return CallAllowance(_BOT, 30, 1000), CallAllowance(one, 5, 5000), CallAllowance(one, 20, long_ms)
 
 
 def read(scopes: CallScopes, status: int, headers: Mapping[str, str], payload: Mapping[str, Any]) -> CallLimits:

@@ -156,7 +156,7 @@ class _Application:
             self.apply(effect.then)
             return
         is_told = effect.is_told and over.is_told
-        told = (Say(rate_limits.sentence(over, now_ms=self.now_ms)),) if is_told else ()
+        told = (Say(rate_limits.sentence(over, now_ms=self.now_ms), is_ahead=True),) if is_told else ()
         self.drop(Drop(f"rate_limited:{over.limit}", if_new=told))
 
     def within_rate(self, effect: WithinRate) -> None:
@@ -226,7 +226,16 @@ class _Application:
         if chat is None:
             return
         carried: ResponseContent = {} if effect.click is None else {"click": effect.click}
-        notices.say(self.conn, self.channel, self.event, effect.text, chat_id=chat.id, now_ms=self.now_ms, **carried)
+        notices.say(
+            self.conn,
+            self.channel,
+            self.event,
+            effect.text,
+            chat_id=chat.id,
+            is_ahead=effect.is_ahead,
+            now_ms=self.now_ms,
+            **carried,
+        )
         self.said = True
 
     def hold_for_sender(self, effect: HoldForSender) -> None:

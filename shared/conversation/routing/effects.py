@@ -121,11 +121,13 @@ class Say:
     Attributes:
         click: the ``context`` of a pressed button, which the answer acknowledges.
         creates_chat: find or create the chat; otherwise nothing is said where the chat is unknown.
+        is_ahead: see ``notices.say``.
     """
 
     text: str
     click: Mapping[str, Any] | None = None
     creates_chat: bool = False
+    is_ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)

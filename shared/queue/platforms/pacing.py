@@ -16,6 +16,7 @@ from shared.core.time import clock
 from shared.db.engine.group_commit import Writer
 from shared.db.platforms import call_holds
 from shared.db.platforms.call_holds import CallHold
+from shared.queue.platforms.send_room import SendRoom
 from shared.runtime.http_client import ANSWER_BYTES, Client, HttpAnswer, StreamedBody
 from shared.runtime.worker_service import WorkerService
 
@@ -33,10 +34,18 @@ class RowPacing:
     Args:
         reader: a connection that only this pacing's event loop uses.
         write: as ``Write`` says.
+        room: holds the calls that a platform would refuse; None: nothing does.
     """
 
-    def __init__(self, reader: apsw.Connection, write: Write, now_ms: Callable[[], int] = clock.now_ms) -> None:
+    def __init__(
+        self,
+        reader: apsw.Connection,
+        write: Write,
+        now_ms: Callable[[], int] = clock.now_ms,
+        room: SendRoom | None = None,
+    ) -> None:
         self._reader = reader
+        self._room = room
         self._write = write
         self._now_ms = now_ms
         self._learnt: dict[tuple[str, str], str] = {}  # buckets that the rows have, by account and method
@@ -45,11 +54,18 @@ class RowPacing:
         """See ``CallPacing.admit``."""
         now_ms = self._now_ms()
         held = call_holds.active(self._reader, scopes.account, now_ms=now_ms)
-        if not held:
-            return
-        hold = longest(held, self._all_scopes(scopes))
+        hold = longest(held, self._all_scopes(scopes)) if held else None
         if hold is not None:
             raise RateLimited(f"{hold.reason}; nothing was sent before that wait is over", hold.not_before - now_ms)
+        opens_at = self._room.enter(scopes) if self._room is not None else None
+        if opens_at is not None:
+            full = f"{scopes.platform.title()} lets no more through now; nothing was sent, and it goes out by itself"
+            raise RateLimited(full, opens_at - now_ms)
+
+    def leave(self, scopes: CallScopes) -> None:
+        """See ``CallPacing.leave``."""
+        if self._room is not None:
+            self._room.leave(scopes)
 
     def _all_scopes(self, scopes: CallScopes) -> set[Scope]:
         found = {*scopes.scopes, Scope("address", scopes.platform)}
@@ -93,18 +109,18 @@ class PacedClient:
         await self._client.close()
 
 
-def paced(client: Client, service: WorkerService) -> PacedClient:
+def paced(client: Client, service: WorkerService, room: SendRoom | None = None) -> PacedClient:
     """The client of a function that works by itself: it reads with its connection, and writes with its writer."""
-    return paced_over(client, service.reader, service.writer)
+    return paced_over(client, service.reader, service.writer, room)
 
 
-def paced_over(client: Client, reader: apsw.Connection, writer: Writer) -> PacedClient:
+def paced_over(client: Client, reader: apsw.Connection, writer: Writer, room: SendRoom | None = None) -> PacedClient:
     """The client of another function."""
 
     async def write(work: Callable[[apsw.Connection], None]) -> None:
         await writer.run(work, durable=False)
 
-    return PacedClient(client, RowPacing(reader, write))
+    return PacedClient(client, RowPacing(reader, write, room=room))
 
 
 def held_bots(conn: apsw.Connection, *, now_ms: int) -> dict[str, int]:

@@ -54,6 +54,7 @@ QUICK = {
     "POSTROOM_RETRY_CAP_MS": "2000",
     "POSTROOM_MAX_ATTEMPTS": "20",
     "POSTROOM_LEASE_MS": "5000",
+    "POSTROOM_PACE_SENDS": "false",  # the fakes limit nothing here
     "POSTROOM_SENDER_LIMIT": "0",  # one person writes as fast as the machine allows
     "POSTROOM_SENDER_BYTES": "0",
     "POSTROOM_CHAT_LIMIT": "0",

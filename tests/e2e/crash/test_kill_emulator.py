@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,18 @@ MESSAGES_EACH = 50
 PACE_S = 0.03  # the writing lasts as long as the killing
 KILLS = 14
 VICTIMS = ("ingest", "dispatch", "deliver", "dispatch", "deliver", "litestream", "s3")
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Iterator[System]:
+    """A system that sends 300 answers within seconds; its platforms allow that."""
+    running = System(tmp_path / "state", environment={"POSTROOM_PACE_SENDS": "false"})
+    try:
+        running.start()
+        running.post("/control/limits", {"on": False}, "platforms")
+        yield running
+    finally:
+        running.stop()
 
 
 def write_all(system: System, done: threading.Event, unsure: Counter[str]) -> None:
@@ -60,7 +73,6 @@ def kill_one(system: System, victim: str) -> None:
 def test_the_emulator_restarts_killed_processes_and_its_own_kill_loses_nothing(
     system: System, seed: int, tmp_path: Path
 ) -> None:
-    system.post("/control/limits", {"on": False}, "platforms")  # for 300 answers within seconds
     dice = random.Random(seed)
     done = threading.Event()
     unsure: Counter[str] = Counter()

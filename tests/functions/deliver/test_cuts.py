@@ -37,7 +37,8 @@ def words(texts):
 
 
 @pytest.mark.parametrize("limit", [2000, 900, 450])
-def test_a_part_that_is_too_long_arrives_in_pieces(conn, limit):
+def test_a_part_that_is_too_long_arrives_in_pieces(conn, monkeypatch, limit):
+    monkeypatch.setenv("POSTROOM_PACE_SENDS", "false")
     answer(conn, TEXT)
     platform = step(Short(limit))
     assert words(platform.shown) == TEXT.split()

@@ -12,7 +12,18 @@ its own chat and no other.
 """
 
 from shared.db.queue.responses.claiming import claim, delivering, readable
-from shared.db.queue.responses.due import HEADS, heads, next_due, trial, waiting_since
+from shared.db.queue.responses.due import (
+    HEADS,
+    Head,
+    WaitingResponse,
+    due_heads,
+    heads,
+    next_due,
+    sent_since,
+    trial,
+    waiting,
+    waiting_since,
+)
 from shared.db.queue.responses.progress import (
     ack,
     fail,
@@ -30,12 +41,15 @@ from shared.db.queue.responses.storing import enqueue, enqueue_many, open_count,
 __all__ = [
     "HEADS",
     "FailureCode",
+    "Head",
     "NewResponse",
     "Response",
     "ResponseVerdict",
+    "WaitingResponse",
     "ack",
     "claim",
     "delivering",
+    "due_heads",
     "enqueue",
     "enqueue_many",
     "fail",
@@ -50,9 +64,11 @@ __all__ = [
     "release",
     "sent_as",
     "sent_count",
+    "sent_since",
     "set_aside",
     "trial",
     "unsent_since",
+    "waiting",
     "waiting_since",
     "was_answered",
     "was_said",

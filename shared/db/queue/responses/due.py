@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection
+from typing import NamedTuple
 
 import apsw
 
@@ -26,7 +27,7 @@ OPEN_CHATS = """
 
 HEADS = f"""
     {OPEN_CHATS}
-    SELECT head.id, open.chat_id
+    SELECT head.id, open.chat_id, c.platform_id
       FROM open
       JOIN chats c ON c.id = open.chat_id
       JOIN responses head
@@ -44,14 +45,79 @@ HEADS = f"""
 """
 
 
+class Head(NamedTuple):
+    """The oldest response of a chat, which may go out now."""
+
+    id: int
+    chat_id: int
+    platform_id: str
+
+
+def due_heads(conn: apsw.Connection, channel: str, *, now_ms: int, held: Collection[int] = ()) -> list[Head]:
+    """As ``heads``, with their chats."""
+    found = (Head(*row) for row in rows(conn, HEADS, {"channel": channel, "now": now_ms}))
+    return sorted(head for head in found if head.chat_id not in held)
+
+
 def heads(conn: apsw.Connection, channel: str, *, now_ms: int, held: Collection[int] = ()) -> list[int]:
     """The oldest response of each chat of *channel* that may go out now, oldest first.
 
     Args:
         held: the chats to which this process still sends, even if its leases have ended.
     """
-    found = rows(conn, HEADS, {"channel": channel, "now": now_ms})
-    return sorted(head for head, chat in found if chat not in held)
+    return [head.id for head in due_heads(conn, channel, now_ms=now_ms, held=held)]
+
+
+class WaitingResponse(NamedTuple):
+    """A response of a chat that waits for its turn.
+
+    Attributes:
+        is_due: it may go out now; else it waits for its retry.
+        has_begun: it failed, or parts of it are sent, so that those behind it wait for it.
+    """
+
+    id: int
+    sender_id: str | None
+    kind: str
+    is_due: bool
+    has_begun: bool
+
+
+def waiting(conn: apsw.Connection, channel: str, chat_id: int, *, now_ms: int, limit: int) -> list[WaitingResponse]:
+    """The oldest responses of the chat that wait, oldest first; not those that are planned for later."""
+    found = rows(
+        conn,
+        """
+        SELECT id, sender_id, kind, ifnull(deliver_after, 0) <= :now, failure IS NOT NULL OR parts <> '[]'
+          FROM responses
+         WHERE channel = :channel AND chat_id = :chat AND status = 'pending'
+           AND (deliver_after IS NULL OR deliver_after <= :now OR failure IS NOT NULL)
+         ORDER BY id
+         LIMIT :limit
+        """,
+        {"channel": channel, "chat": chat_id, "now": now_ms, "limit": limit},
+    )
+    return [WaitingResponse(id_, sender, kind, bool(due), bool(begun)) for id_, sender, kind, due, begun in found]
+
+
+_NEWEST_EVENTS = 50_000  # hold all of a minute
+
+
+def sent_since(conn: apsw.Connection, since_ms: int) -> list[tuple[str, str, int, int]]:
+    """What was sent at *since_ms* or later, in order: channel, ``platform_id``, the instant, and how many parts."""
+    found = rows(
+        conn,
+        """
+        SELECT r.channel, r.platform_id, e.created_at, max(json_array_length(r.parts), 1)
+          FROM events e
+          JOIN responses r ON r.id = e.response_id
+         WHERE e.id > (SELECT max(id) FROM events) - :newest AND e.type = 'response_acked' AND e.created_at >= :since
+           AND r.platform_id IS NOT NULL
+         ORDER BY e.id
+        """,
+        {"newest": _NEWEST_EVENTS, "since": since_ms},
+    )
+    return [(channel, platform_id, at_ms, parts) for channel, platform_id, at_ms, parts in found]
 
 
 def trial(conn: apsw.Connection, channel: str, *, now_ms: int, held: Collection[int] = ()) -> int | None:
