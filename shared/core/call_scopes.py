@@ -33,12 +33,15 @@ class LimitHold(NamedTuple):
         reason: for people, without secrets.
         spreads_to: the scope that waits as well if the platform asked for a wait of another scope of this kind within
             the last second, as where it limits a whole bot and names no scope; None: there is none.
+        is_doubtful: the wait is so long that it may be about *spreads_to*: the next answer to a call of another scope
+            of this kind tells.
     """
 
     scope: Scope
     wait_ms: int
     reason: str
     spreads_to: Scope | None = None
+    is_doubtful: bool = False
 
 
 class CallLimits(NamedTuple):

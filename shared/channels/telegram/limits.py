@@ -1,7 +1,7 @@
 """What a call of the Bot API counts against, and what its answer says about Telegram's limits. Pure.
 
-Telegram names no scope: a 429 is about the chat that was written to. It is about the bot where it lasts more than a
-minute, where two chats get one within a second, or where the call names no chat.
+Telegram names no scope: a 429 is about the chat that was written to. It is about the bot where two chats get one within
+a second, where the call names no chat, or where it lasts more than a minute and the next chat gets one too.
 
 Source: https://core.telegram.org/bots/api (10.3): #making-requests (``parameters.retry_after``),
 https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this.
@@ -14,7 +14,7 @@ from typing import Any
 from shared.core.call_scopes import NO_LIMITS, CallAllowance, CallLimits, CallScopes, LimitHold, Scope
 
 DEFAULT_WAIT_MS = 5_000
-OF_THE_BOT_MS = 60_000  # a longer wait is about the bot
+OF_THE_CHAT_MS = 60_000  # a longer wait may be about the bot
 LONGEST_WAIT_S = 86_400  # more is no wait that anybody means, and would stop the bot for good
 _BOT = Scope("bot")
 _MESSAGES = ("send", "edit")
@@ -52,14 +52,13 @@ def read(scopes: CallScopes, status: int, headers: Mapping[str, str], payload: M
         return NO_LIMITS
     wait_ms = retry_after_ms(payload, headers)
     reason = f"Telegram asked for a wait of {wait_ms // 1000} s"
-    scope = _scope(scopes, wait_ms)
-    spreads_to = _BOT if scope.kind == "chat" else None
-    return CallLimits((LimitHold(scope, wait_ms, reason, spreads_to),))
+    scope = _scope(scopes)
+    if scope.kind != "chat":
+        return CallLimits((LimitHold(scope, wait_ms, reason),))
+    return CallLimits((LimitHold(scope, wait_ms, reason, _BOT, is_doubtful=wait_ms > OF_THE_CHAT_MS),))
 
 
-def _scope(scopes: CallScopes, wait_ms: int) -> Scope:
-    if wait_ms > OF_THE_BOT_MS:
-        return _BOT
+def _scope(scopes: CallScopes) -> Scope:
     chat = next((scope for scope in scopes.scopes if scope.kind == "chat"), None)
     if chat is not None:
         return chat

@@ -74,6 +74,8 @@ class RowPacing:
 
     async def record(self, scopes: CallScopes, limits: CallLimits) -> None:
         """See ``CallPacing.record``."""
+        if self._room is not None:
+            limits = self._room.learn(scopes, limits)
         key = (scopes.account, scopes.method)
         is_new_bucket = limits.bucket is not None and self._learnt.get(key) != limits.bucket
         if not (limits.holds or limits.counts_as_invalid or is_new_bucket):

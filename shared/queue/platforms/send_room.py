@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 import apsw
 
 from shared.channels import registry
-from shared.core.call_scopes import CallAllowance, CallScopes
+from shared.core.call_scopes import CallAllowance, CallLimits, CallScopes, Scope
 from shared.core.time import clock
 from shared.db.queue import responses
 
@@ -25,6 +25,9 @@ class SendRoom:
 
     A call counts from before it leaves until the window is over after its answer. The platform counts it at some
     instant in between, so it never counts more calls within a window than it allows.
+
+    After a long wait that the platform asked of one chat, one send asks for all others of the account whether they may
+    go out. A new process asks once more.
     """
 
     def __init__(self, now_ms: Callable[[], int] = clock.now_ms) -> None:
@@ -32,6 +35,7 @@ class SendRoom:
         self._under_way: Counter[_Key] = Counter()
         self._ended: dict[_Key, deque[int]] = {}
         self._reserved: Counter[tuple[str, tuple[CallAllowance, ...]]] = Counter()
+        self._doubted: dict[str, Scope] = {}  # by account: of a long wait, which may be about the whole account
 
     def remember(self, conn: apsw.Connection) -> None:
         """Count what the rows say was sent within the longest window, by any process."""
@@ -41,7 +45,10 @@ class SendRoom:
 
     def left(self, account: str) -> int | None:
         """How many sends to different chats fit now; None: any number."""
-        return min((each.calls - self._used((account, each)) for each in _of_all(account)), default=None)
+        of_all = [(account, each) for each in _of_all(account)]
+        if account in self._doubted:
+            return min((1 - self._under_way[key] for key in of_all), default=None)
+        return min((key[1].calls - self._used(key) for key in of_all), default=None)
 
     def used(self, account: str, platform_id: str) -> int:
         """How many of our calls to the chat the platform still counts."""
@@ -83,6 +90,19 @@ class SendRoom:
             self._note(key, scopes.weight, now_ms)
         if len(self._ended) > _MANY_WINDOWS:
             self._ended = {key: ended for key, ended in self._ended.items() if ended[-1] > now_ms - key[1].per_ms}
+
+    def learn(self, scopes: CallScopes, limits: CallLimits) -> CallLimits:
+        """What an answer says about limits, in the light of a wait that may be about the whole account."""
+        doubted = self._doubted.get(scopes.account)
+        asked = next((hold for hold in limits.holds if hold.spreads_to is not None), None)
+        if doubted is not None and scopes.allowances and doubted not in scopes.scopes:
+            del self._doubted[scopes.account]
+            if asked is not None and asked.spreads_to is not None:
+                wider = asked._replace(scope=asked.spreads_to, spreads_to=None)
+                return limits._replace(holds=(*limits.holds, wider))
+        elif asked is not None and asked.is_doubtful:
+            self._doubted[scopes.account] = asked.scope
+        return limits
 
     def _takes_reserved(self, account: str, allowances: tuple[CallAllowance, ...]) -> bool:
         if not self._reserved[account, allowances]:

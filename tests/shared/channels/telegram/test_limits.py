@@ -18,7 +18,8 @@ def flood(seconds):
     [
         ("sendMessage", {"chat_id": -100}, 7, CHAT, 7_000, BOT),
         ("sendChatAction", {"chat_id": "-100"}, 60, CHAT, 60_000, BOT),
-        ("sendMessage", {"chat_id": -100}, 61, BOT, 61_000, None),
+        ("sendMessage", {"chat_id": -100}, 61, CHAT, 61_000, BOT),
+        ("getMe", {}, 61, Scope("method", "getMe"), 61_000, None),
         ("answerCallbackQuery", {"callback_query_id": "1"}, 3, BOT, 3_000, None),
         ("setWebhook", {"url": "https://a.example"}, 1, Scope("method", "setWebhook"), 1_000, None),
     ],
@@ -27,6 +28,12 @@ def test_a_429_holds_the_chat_or_the_bot(method, body, seconds, scope, wait_ms, 
     (hold,) = read(scopes_of("sales", method, body), 429, {}, flood(seconds)).holds
     assert (hold.scope, hold.wait_ms, hold.spreads_to) == (scope, wait_ms, spreads_to)
     assert hold.reason == f"Telegram asked for a wait of {seconds} s"
+
+
+@pytest.mark.parametrize(("seconds", "is_doubtful"), [(60, False), (61, True), (6_775, True)])
+def test_a_long_wait_of_a_chat_may_be_the_bot_s(seconds, is_doubtful):
+    (hold,) = read(scopes_of("sales", "sendMessage", {"chat_id": -100}), 429, {}, flood(seconds)).holds
+    assert hold.is_doubtful is is_doubtful
 
 
 def test_without_a_body_the_header_names_the_wait():

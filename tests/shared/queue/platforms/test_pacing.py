@@ -12,6 +12,7 @@ from shared.core.errors import RateLimited
 from shared.db.engine.connection import rows
 from shared.db.platforms import call_holds
 from shared.queue.platforms.pacing import PacedClient, RowPacing
+from shared.queue.platforms.send_room import SendRoom
 from tests.fake_client import FakeClient
 
 NOW = 1_700_000_000_000
@@ -21,14 +22,16 @@ URL = "https://api.example/bot1:TOKEN/sendMessage"
 class Process:
     """One process with a clock of its own, over the rows that all share."""
 
-    def __init__(self, conn, *answers, at_ms=NOW):
+    def __init__(self, conn, *answers, at_ms=NOW, delivers=False):
         async def write(work):
             work(conn)
 
         self.at_ms = at_ms
         self.calls = 0
         self.answers = list(answers)
-        self.client = PacedClient(FakeClient(self.answer), RowPacing(conn, write, lambda: self.at_ms))
+        self.room = SendRoom(lambda: self.at_ms) if delivers else None
+        pacing = RowPacing(conn, write, lambda: self.at_ms, self.room)
+        self.client = PacedClient(FakeClient(self.answer), pacing)
 
     def answer(self, _):
         self.calls += 1
@@ -80,6 +83,43 @@ def test_two_chats_within_a_second_hold_the_bot(conn, apart_ms, holds_bot):
     else:
         process.call(to_chat(3))
     process.call(to_chat(3, account="sales"))
+
+
+def test_a_long_wait_of_one_chat_holds_that_chat_and_one_answer_asks_for_the_others(conn):
+    process = Process(conn, flood(6_775), delivers=True)
+    assert process.room.left("telegram") == 30
+    process.call(to_chat(1))
+    assert process.room.left("telegram") == 1
+    process.room.reserve("telegram", "2")
+    assert process.room.left("telegram") == 0
+    process.at_ms += 5_000
+    process.call(to_chat(2))
+    assert process.room.left("telegram") > 20
+    process.call(to_chat(3))
+    assert process.wait_ms(to_chat(1)) == 6_770_000
+
+
+def test_a_long_wait_holds_the_bot_where_the_next_chat_is_refused_too(conn):
+    process = Process(conn, flood(6_775), flood(6_000), delivers=True)
+    process.call(to_chat(1))
+    process.at_ms += 5_000
+    process.call(to_chat(2))
+    assert Process(conn, at_ms=process.at_ms).wait_ms(to_chat(3)) == 6_000_000
+
+
+def test_a_refusal_after_an_answer_got_through_is_of_its_chat(conn):
+    process = Process(conn, flood(6_775), httpx.Response(200, json={"ok": True}), flood(6_000), delivers=True)
+    for chat in (1, 2, 3):
+        process.call(to_chat(chat))
+        process.at_ms += 5_000
+    process.call(to_chat(4))
+
+
+def test_typing_says_nothing_about_the_limits_of_messages(conn):
+    process = Process(conn, flood(6_775), delivers=True)
+    process.call(to_chat(1))
+    process.call(telegram.scopes_of("telegram", "sendChatAction", {"chat_id": "2"}))
+    assert process.room.left("telegram") == 1
 
 
 def to_channel(number, method="POST", path="/messages"):
