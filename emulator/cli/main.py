@@ -1,392 +1,54 @@
-"""The ``emulator`` command: all of Postroom on this machine, without any account.
+"""The console script.
 
-The exit codes of its own failures are in :mod:`emulator.base.errors`; ``exec`` ends with exactly its command's code.
+typer and pydantic read the command line, and would keep 8 MB of an emulator for as long as it runs. So a process of its
+own reads the options of ``emulator run`` and ends, and meanwhile this one imports what a start needs.
 """
 
-import asyncio
-import contextlib
 import os
+import pickle
 import signal
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Coroutine
-from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from collections.abc import Callable
+from functools import partial
+from typing import NoReturn
 
-import typer
-from typer.core import TyperGroup
-
-from emulator.base import errors
-from emulator.base.errors import EmulatorError
-from emulator.base.hints import STATE, command_line
-from emulator.base.state import StateFolder, find_running
-from emulator.base.terminal import PROSE, escape, indent_more
-from shared.core.errors import PostroomError
-from shared.core.text.validation import without_prefix
-
-if TYPE_CHECKING:
-    from emulator.base.past_question import PastQuestion
-
-EXEC_READY_LIMIT_S = 60.0
-
-
-class PlainGroup(TyperGroup):
-    """Commands whose usage errors are in our words: typer checks with pydantic, which begins them with its own."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except typer.BadParameter as error:
-            error.message = without_prefix(error.message)
-            raise
-
-
-app = typer.Typer(
-    cls=PlainGroup,
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="Postroom on this machine: functions, ticks, replica and fake chat platforms. Start with `emulator run`.",
-)
-
-
-def _add_commands() -> None:
-    from emulator.cli import commands  # a tenth of a second, for which a start would wait
-
-    commands.add_to(app)
-
-
-if sys.argv[1:2] not in (["run"], ["exec"]):
-    _add_commands()
-
-Port = Annotated[int, typer.Option(min=0, max=65535, help="The gateway's port; if it is in use, the next free one.")]
-State = Annotated[Path, typer.Option(help="The folder that keeps the database, the bucket and the chats.")]
-Ephemeral = Annotated[bool, typer.Option("--ephemeral", help="Keep nothing: use a temporary state folder.")]
-Template = Annotated[Path, typer.Option(help="The file that names functions, routes and ticks.")]
-NoWatch = Annotated[bool, typer.Option("--no-watch", help="Do not reload files when they are saved.")]
-Log = Annotated[
-    Literal["pretty", "json"] | None,
-    typer.Option(help="The form of the output; default: pretty on a terminal, else json."),
-]
-Relay = Annotated[
-    bool, typer.Option("--relay", help="Run the relay of Discord's Gateway too, for what people type there.")
-]
-Replica = Annotated[
-    str | None,
-    typer.Option(
-        "--from-replica",
-        help="Open the past of this replica: s3://bucket/path or file:///folder. It is only read.",
-    ),
-]
-Timestamp = Annotated[str | None, typer.Option(help="Of the past: an instant such as 2026-03-01T12:00:00Z.")]
-Txid = Annotated[str | None, typer.Option(help="Of the past: a position, as Litestream numbers it.")]
-Epoch = Annotated[str | None, typer.Option(help="Of the past: only in this history of the replica.")]
-Host = Annotated[str, typer.Option(help="127.0.0.1 or localhost: the emulator serves this machine only.")]
-
-_TEMPLATE = Path("template.yaml")
-
-
-@app.command()
-def run(
-    port: Port = 8080,
-    state: State = STATE,
-    ephemeral: Ephemeral = False,
-    template: Template = _TEMPLATE,
-    no_watch: NoWatch = False,
-    log: Log = None,
-    host: Host = "127.0.0.1",
-    relay: Relay = False,
-    from_replica: Replica = None,
-    timestamp: Timestamp = None,
-    txid: Txid = None,
-    epoch: Epoch = None,
-) -> None:
-    """Start everything in the foreground; Ctrl-C stops it and leaves nothing behind.
-
-    With --from-replica, the past of a Postroom: to look at, and to replay conversations with another agent.
-    """
-    from emulator.base import console
-
-    _only_loopback(host)
-    question, state = _past(from_replica, timestamp, txid, epoch, state, is_ephemeral=ephemeral)
-    folder = _state(state, ephemeral)
-    out = console.for_run(log)
-
-    async def serve() -> int:
-        # Before the imports, which take half a second: asyncio's own handling of Ctrl-C would cancel this task.
-        async with _until_signalled() as signalled:
-            from emulator.base.options import RunOptions
-            from emulator.system.supervisor import Supervisor
-
-            options = RunOptions(
-                Path.cwd(), template.resolve(), folder, port, not no_watch, not ephemeral, relay, question
-            )
-            supervisor = Supervisor(options, out)
-            try:
-                if await _first_of(supervisor.start(), signalled):
-                    supervisor.status.print_summary()
-                    await _first_of(supervisor.wait(), signalled)
-            finally:
-                begun = time.monotonic()
-                if supervisor.has_state:
-                    out.say("\nStopping: functions, replica, S3 …", event="emulator.stopping")
-                await supervisor.stop()
-                if supervisor.has_state:
-                    kept = f"state kept in {state}" if not ephemeral else "state deleted"
-                    ms = (time.monotonic() - begun) * 1000
-                    out.say(f"Stopped in {ms / 1000:.1f} s, {kept}.", event="emulator.stopped", ms=round(ms))
-        return 0
-
-    _exit(serve)
-
-
-@app.command(
-    "exec",
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
-)
-def execute(
-    context: typer.Context,
-    port: Port = 8080,
-    state: State = STATE,
-    ephemeral: Ephemeral = False,
-    template: Template = _TEMPLATE,
-    host: Host = "127.0.0.1",
-) -> None:
-    """Run `-- CMD …` against a ready emulator (the running one, else a new one) and end with its exit code."""
-    _only_loopback(host)
-    command = context.args[1:] if context.args[:1] == ["--"] else context.args
-    if not command:
-        _fail(f"exec needs a command, such as: {command_line('exec -- pytest -q')}", os.EX_USAGE)
-    folder = _state(state, ephemeral)
-
-    async def against() -> int:
-        instance = find_running(folder)
-        if instance is not None:
-            return await _against_running(folder, command)
-        return await _against_own(folder, command, port=port, template=template.resolve(), is_kept=not ephemeral)
-
-    _exit(against)
-
-
-@app.command()
-def chat(
-    platform: Annotated[str, typer.Argument(help="telegram, discord, or an account such as telegram.sales")],
-    words: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]", help="As --once TEXT.")] = None,
-    name: Annotated[str, typer.Option("--as", help="Write as this person, by name or id.")] = "Ana",
-    place: Annotated[
-        str | None, typer.Option("--in", help="The group or channel; without it, the direct chat with the bot.")
-    ] = None,
-    topic: Annotated[str | None, typer.Option(help="The topic of the group, by name.")] = None,
-    once: Annotated[str | None, typer.Option(help="Send this, print the replies, and end.")] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for a reply.")] = 30.0,
-    state: State = STATE,
-) -> None:
-    """Talk to your agent in this terminal through a fake platform.
-
-    `/press 1` presses a button, `/press` lists them; `/file PATH`, `/voice PATH`, `/edit TEXT`, `/delete`, `/react 👍`
-    and `/reply TEXT` do what the apps do.
-    """
-    from emulator.cli.chat import run_chat
-
-    if words and once is not None:
-        _fail("the text stands there twice: leave out --once, or the words behind the platform", os.EX_USAGE)
-    if words:
-        once = " ".join(words)
-    kind = platform.partition(".")[0]
-    if kind not in ("telegram", "discord"):
-        _fail(f"there is no platform {kind!r}; choose telegram or discord", os.EX_USAGE)
-    instance = find_running(StateFolder(state.resolve()))
-    if not instance:
-        _fail(
-            f"no emulator is running in {state}: start it with `{command_line('run', state)}`, in another terminal",
-            os.EX_UNAVAILABLE,
-        )
-    if instance.get("past"):
-        _fail(
-            f"{instance['past']['sentence']}: no agent answers there. To let one answer what people wrote then: "
-            f"`{command_line('replay SESSION', state)}`",
-            os.EX_NOPERM,
-        )
-    url = instance["urls"]["gateway"]
-    code = run_chat(
-        platform, base_url=url, person=name, once=once, timeout_s=timeout, chat=place, topic=topic, state=state
-    )
-    raise typer.Exit(code)
-
-
-async def _against_own(folder: StateFolder, command: list[str], *, port: int, template: Path, is_kept: bool) -> int:
-    """Start everything quietly, run the command, stop everything."""
-    from emulator.base.console import Console
-    from emulator.base.options import RunOptions
-    from emulator.system.supervisor import Supervisor
-
-    begun = time.monotonic()
-    options = RunOptions(Path.cwd(), template, folder, port, watch=False, is_kept=is_kept)
-    supervisor = Supervisor(options, Console("json", sys.stdout, quiet=True))
-    code = 0
-    async with _until_signalled() as signalled:
-        try:
-            async with asyncio.timeout(EXEC_READY_LIMIT_S):
-                if not await _first_of(supervisor.start(), signalled):
-                    return 128 + (signalled.result() or signal.SIGTERM)
-            ready_s = time.monotonic() - begun
-            code = await _run_command(command, supervisor.status.environment(), signalled)
-        except TimeoutError:
-            raise errors.TimedOut(
-                f"the emulator was not ready within {EXEC_READY_LIMIT_S:.0f} s; its log is {folder.log_file}"
-            ) from None
-        finally:
-            stopping = time.monotonic()
-            await supervisor.stop()
-    kept = f"state kept in {folder.path}" if is_kept else "state deleted"
-    stop_s = time.monotonic() - stopping
-    _say(f"emulator: ready in {ready_s:.1f} s; command exited {code}; stopped in {stop_s:.1f} s; {kept}")
-    return code
-
-
-async def _against_running(folder: StateFolder, command: list[str]) -> int:
-    """Run the command against the emulator that runs in the folder."""
-    from emulator.cli.client import get_json
-
-    deadline = time.monotonic() + EXEC_READY_LIMIT_S
-    while True:
-        instance = find_running(folder)
-        if instance is None:
-            raise errors.NotReady(f"the emulator in {folder.path} has just ended: try again")
-        if instance and get_json(instance["urls"]["gateway"], "/_emulator/ready") == {"status": "ready"}:
-            break
-        if time.monotonic() > deadline:
-            raise errors.TimedOut(
-                f"the emulator in {folder.path} is not ready; to see why: `{command_line('status', folder.path)}`"
-            )
-        await asyncio.sleep(0.05)
-    async with _until_signalled() as signalled:
-        code = await _run_command(command, instance["environment"], signalled)
-    _say(f"emulator: command exited {code}; it ran against emulator[{instance['pid']}], which still runs")
-    return code
-
-
-async def _run_command(command: list[str], environment: dict[str, str], signalled: "asyncio.Future[int]") -> int:
-    """Run the command in this terminal; returns its code, or 128 + signal. Signals to us are passed on to it."""
-    environ = {name: value for name, value in os.environ.items() if name not in ("AWS_CA_BUNDLE", "AWS_PROFILE")}
-    try:
-        process = await asyncio.create_subprocess_exec(*command, env=environ | environment)
-    except FileNotFoundError:
-        _say(f"emulator: {command[0]}: command not found")
-        return 127
-    except PermissionError:
-        _say(f"emulator: {command[0]}: not executable")
-        return 126
-    ended: asyncio.Future[int] = asyncio.ensure_future(process.wait())
-    await asyncio.wait([ended, signalled], return_when=asyncio.FIRST_COMPLETED)
-    if not ended.done():
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signalled.result())
-    code = await ended
-    return 128 - code if code < 0 else code
-
-
-@contextlib.asynccontextmanager
-async def _until_signalled() -> Any:
-    """A future of the first signal that asks us to stop; a second signal ends the process at once."""
-    loop = asyncio.get_running_loop()
-    first: asyncio.Future[int] = loop.create_future()
-
-    def stop_at(number: int) -> None:
-        if first.done():
-            os._exit(128 + number)  # the kernel kills the children: each dies with its parent
-        first.set_result(number)
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in numbers:
-        loop.add_signal_handler(number, stop_at, number)
-    try:
-        yield first
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
-
-
-async def _first_of(work: Coroutine[Any, Any, None], signalled: "asyncio.Future[int]") -> bool:
-    """Do the work unless a signal comes first; True if the work was done."""
-    if signalled.done():
-        work.close()
-        return False
-    task: asyncio.Future[Any] = asyncio.ensure_future(work)
-    try:
-        await asyncio.wait([task, signalled], return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            task.result()
-            return True
-    finally:
-        if not task.done():  # a signal came, or this task was cancelled: leave no work running
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, EmulatorError):
-                await task
-    return False
-
-
-def _exit(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
-    """Run the work, and end with its code or with the code of its failure."""
-    try:
-        code = asyncio.run(work())
-    except EmulatorError as error:
-        _fail(str(error), error.exit_code)
-    except PostroomError as error:
-        _fail(str(error), errors.Misconfigured.exit_code)
-    except OSError as error:
-        _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", os.EX_OSERR)
-    raise typer.Exit(code)
-
-
-def _past(
-    replica: str | None, timestamp: str | None, txid: str | None, epoch: str | None, state: Path, *, is_ephemeral: bool
-) -> tuple["PastQuestion | None", Path]:
-    """The past that is asked for, and its state folder: a fresh one, unless another than the default is named."""
-    from emulator.base import past_question
-
-    try:
-        question = past_question.check(replica, timestamp, txid, epoch, now=datetime.now(UTC))
-        if question is None or is_ephemeral or state.resolve() != STATE.resolve():
-            return question, state
-        if question.timestamp is None and question.txid is None:
-            from emulator.storage import past
-
-            question = replace(question, txid=past.find(question).txid)
-        folder = question.folder(question.txid or "")
-    except EmulatorError as error:
-        _fail(str(error), error.exit_code)
-    return question, folder
-
-
-def _state(state: Path, ephemeral: bool) -> StateFolder:
-    if ephemeral:
-        return StateFolder(Path(tempfile.mkdtemp(prefix="postroom-")))
-    return StateFolder(state.resolve())
-
-
-def _only_loopback(host: str) -> None:
-    if host not in ("127.0.0.1", "localhost"):
-        _fail(
-            f"the emulator listens on 127.0.0.1 only, not on {host}, because it has no passwords. To give "
-            "another person the API, set POSTROOM_API_TOKEN and put a tunnel in front of the gateway; to serve people, "
-            "deploy (infra/README.md)",
-            errors.Unsafe.exit_code,
-        )
-
-
-def _say(text: str) -> None:
-    print(escape(text, keep=PROSE), file=sys.stderr)  # noqa: T201
-
-
-def _fail(text: str, code: int) -> NoReturn:
-    _say(f"error: {indent_more(text, 2)}")
-    raise typer.Exit(code)
+from emulator.cli import run
+from emulator.cli.run import RunRequest
 
 
 def main() -> None:
-    """The console script."""
-    app()
+    """Carry out the command line, and end this process with the exit code."""
+    if sys.argv[1:2] != ["run"]:
+        _read_command_line()
+    ours, theirs = os.pipe()
+    reader = os.fork()
+    if reader == 0:
+        os.close(ours)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches both processes, and this one says nothing
+        _read_command_line(on_run=partial(_hand_over, theirs))
+    os.close(theirs)
+    run.end_with(lambda: run.serve(partial(_take_over, ours, reader)))
+
+
+def _read_command_line(on_run: Callable[[RunRequest], None] | None = None) -> NoReturn:
+    from emulator.cli.app import app  # typer, see above
+
+    app(obj=on_run)
+    sys.exit()
+
+
+def _hand_over(pipe: int, asked: RunRequest) -> None:
+    with open(pipe, "wb") as file:
+        pickle.dump(asked, file)
+
+
+def _take_over(pipe: int, reader: int) -> RunRequest | int:
+    """What the other process read, or its exit code where it is not to run."""
+    with open(pipe, "rb") as file:
+        told = file.read()
+    _, status = os.waitpid(reader, 0)
+    if told:
+        asked: RunRequest = pickle.loads(told)  # noqa: S301 - of our own fork
+        return asked
+    code = os.waitstatus_to_exitcode(status)
+    return 128 - code if code < 0 else code

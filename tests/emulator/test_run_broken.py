@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.cli.main import _first_of
+from emulator.cli.run import first_of
 from tests.emulator.harness import Emulator, command, launch, wait_gone, wait_until
 
 
@@ -85,7 +85,7 @@ def test_work_ends_when_the_wait_for_it_is_cancelled() -> None:
             ended.append("work")
 
     async def main() -> None:
-        waiting = asyncio.create_task(_first_of(work(), asyncio.get_running_loop().create_future()))
+        waiting = asyncio.create_task(first_of(work(), asyncio.get_running_loop().create_future()))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         waiting.cancel()

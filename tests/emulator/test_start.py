@@ -111,10 +111,13 @@ def test_the_emulator_s_own_process_loads_what_a_start_needs(tmp_path: Path) -> 
     try:
         running.wait_ready()
         modules = imported(running.output.read_text())
+        libraries = Path(f"/proc/{running.process.pid}/maps").read_text()
     finally:
         running.stop()
     assert refused(modules, NOWHERE | {"starlette", "uvicorn", "pydantic_settings", "shared.core.settings"}) == set()
     assert len(modules) <= 780
+    assert "apsw" in libraries
+    assert "pydantic_core" not in libraries, "another process reads the options, and ends"
 
 
 def test_s3_loads_almost_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from emulator.base import errors
-from emulator.cli.main import app
+from emulator.cli.app import app
 
 DOCS = Path(__file__).parents[3] / "docs"
 TEXT = (DOCS / "cli.md").read_text()

@@ -4,9 +4,9 @@ import json
 
 from typer.testing import CliRunner
 
+from emulator.cli.app import app
 from emulator.cli.checks import gaps
 from emulator.cli.checks.installation import StoredAgent
-from emulator.cli.main import app
 from shared.agents.programs import containment
 from shared.core.settings import Settings
 

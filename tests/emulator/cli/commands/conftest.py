@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from emulator.base import ports
-from emulator.cli.main import app
+from emulator.cli.app import app
 from shared.db.engine.connection import open_connection
 from shared.roster.new_database import prepare_database
 from tests.emulator.harness import ROOT, fetch, wait_until

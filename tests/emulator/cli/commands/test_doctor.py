@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from emulator.cli.main import app
+from emulator.cli.app import app
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.roster import agent_pauses
 from shared.roster.new_database import prepare_database

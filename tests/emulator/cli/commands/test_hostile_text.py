@@ -7,8 +7,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from emulator.cli.app import app
 from emulator.cli.client import find
-from emulator.cli.main import app
 from shared.conversation.inbound import events
 from shared.db.access import approvals, dropped
 from shared.db.access.approvals import NewApproval

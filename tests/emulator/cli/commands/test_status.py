@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.cli import client
+from emulator.cli.app import app
 from emulator.cli.commands.status import paused_agents, paused_channels
-from emulator.cli.main import app
 from emulator.cli.output import local_time
 from shared.core.time import clock
 from shared.db.engine import meta

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from emulator.cli.app import app
 from emulator.cli.commands.verify import _describe
-from emulator.cli.main import app
 from emulator.cli.output import write
 from infra.litestream.comparison.finding import Comparison, comparison_facts
 from infra.litestream.comparison.table_digests import TableDifference

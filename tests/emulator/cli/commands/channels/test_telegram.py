@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from emulator.cli.main import app
+from emulator.cli.app import app
 from shared.channels import registry
 from shared.channels.telegram import webhooks
 from shared.conversation.routing.commands import MENU

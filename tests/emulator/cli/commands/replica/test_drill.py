@@ -16,9 +16,9 @@ from aiohttp.test_utils import TestClient, TestServer
 from typer.testing import CliRunner
 
 from emulator.base.errors import NotReady
+from emulator.cli.app import app
 from emulator.cli.commands.replica import hosts
 from emulator.cli.commands.replica.drill import _describe_drill
-from emulator.cli.main import app
 from emulator.system.writer_death import WriterDeath, routes
 from infra.litestream import DrillResult
 from infra.litestream.comparison.row_differences import RowDifferences

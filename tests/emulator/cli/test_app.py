@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from emulator.base.hints import command_line
 from emulator.base.state import FolderLock, StateFolder
-from emulator.cli.main import app
+from emulator.cli.app import app
 
 runner = CliRunner()
 
@@ -97,7 +97,7 @@ def test_version_names_the_software() -> None:
 
 def test_a_start_does_not_import_the_commands_over_rest() -> None:
     """They take a tenth of a second and 3 MB, and a start needs none of them."""
-    loaded = "import sys; sys.argv = ['emulator', '{}']; import emulator.cli.main; print(*sys.modules)"
+    loaded = "import sys; sys.argv = ['emulator', '{}']; import emulator.cli.app; print(*sys.modules)"
     for command, is_loaded in {"run": False, "exec": False, "queue": True}.items():
         done = subprocess.run(
             [sys.executable, "-c", loaded.format(command)], capture_output=True, text=True, check=True

@@ -1,0 +1,130 @@
+"""``emulator run`` without its command line: it starts the emulator, and stops it at a signal.
+
+What reads the command line is not imported here: see :mod:`emulator.cli.main`.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from emulator.base import console, errors
+from emulator.base.errors import EmulatorError
+from emulator.base.options import RunOptions
+from emulator.base.terminal import PROSE, escape, indent_more
+from shared.core.errors import PostroomError
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What the command line of ``emulator run`` asks for; *state* as a person wrote it."""
+
+    options: RunOptions
+    log: console.Mode | None
+    state: Path
+
+
+def run_emulator(asked: RunRequest) -> NoReturn:
+    """Run it until a signal or a failure, and end this process with the code for that."""
+    end_with(lambda: serve(lambda: asked))
+
+
+async def serve(ask: Callable[[], RunRequest | int]) -> int:
+    """Run the emulator until a signal; returns the exit code.
+
+    Args:
+        ask: what is asked for, or the exit code where it is nothing; called when all is imported.
+    """
+    # Before the imports, which take half a second: asyncio's own handling of Ctrl-C would cancel this task.
+    async with until_signalled() as signalled:
+        from emulator.system.supervisor import Supervisor  # slow, see above
+
+        asked = ask()
+        if isinstance(asked, int):
+            return asked
+        out = console.for_run(asked.log)
+        supervisor = Supervisor(asked.options, out)
+        try:
+            if await first_of(supervisor.start(), signalled):
+                supervisor.status.print_summary()
+                await first_of(supervisor.wait(), signalled)
+        finally:
+            begun = time.monotonic()
+            if supervisor.has_state:
+                out.say("\nStopping: functions, replica, S3 …", event="emulator.stopping")
+            await supervisor.stop()
+            if supervisor.has_state:
+                kept = f"state kept in {asked.state}" if asked.options.is_kept else "state deleted"
+                ms = (time.monotonic() - begun) * 1000
+                out.say(f"Stopped in {ms / 1000:.1f} s, {kept}.", event="emulator.stopped", ms=round(ms))
+    return 0
+
+
+def end_with(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
+    """Run the work, and end with its code or with the code of its failure."""
+    try:
+        code = asyncio.run(work())
+    except EmulatorError as error:
+        fail(str(error), error.exit_code)
+    except PostroomError as error:
+        fail(str(error), errors.Misconfigured.exit_code)
+    except OSError as error:
+        fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", os.EX_OSERR)
+    raise SystemExit(code)
+
+
+@contextlib.asynccontextmanager
+async def until_signalled() -> Any:
+    """A future of the first signal that asks us to stop; a second signal ends the process at once."""
+    loop = asyncio.get_running_loop()
+    first: asyncio.Future[int] = loop.create_future()
+
+    def stop_at(number: int) -> None:
+        if first.done():
+            os._exit(128 + number)  # the kernel kills the children: each dies with its parent
+        first.set_result(number)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, stop_at, number)
+    try:
+        yield first
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+async def first_of(work: Coroutine[Any, Any, None], signalled: "asyncio.Future[int]") -> bool:
+    """Do the work unless a signal comes first; True if the work was done."""
+    if signalled.done():
+        work.close()
+        return False
+    task: asyncio.Future[Any] = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait([task, signalled], return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+            return True
+    finally:
+        if not task.done():  # a signal came, or this task was cancelled: leave no work running
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, EmulatorError):
+                await task
+    return False
+
+
+def say(text: str) -> None:
+    """Print to stderr."""
+    print(escape(text, keep=PROSE), file=sys.stderr)  # noqa: T201
+
+
+def fail(text: str, code: int) -> NoReturn:
+    """End this process with the reason."""
+    say(f"error: {indent_more(text, 2)}")
+    raise SystemExit(code)
