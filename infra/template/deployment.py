@@ -13,15 +13,17 @@ from pathlib import Path
 
 from infra.template.cloudformation import Node, TemplateInvalid, TemplateProblem, did_you_mean, parse
 from infra.template.containers import read_containers, ticks
+from infra.template.property_names import check_properties, check_variables
 from infra.template.routes import check_one_task, functions_by_target_group, routes
 from infra.template.specs import Deployment
 
 
-def load(path: Path, *, root: Path | None = None) -> Deployment:
+def load(path: Path, *, root: Path | None = None, variables: frozenset[str] | None = None) -> Deployment:
     """Read and check the template.
 
     Args:
         root: the folder that has ``functions/``; if given, each function's file must exist.
+        variables: the names of all settings; if given, a variable that begins like ours must be one of them.
 
     Raises:
         TemplateInvalid: with every problem at once.
@@ -37,6 +39,8 @@ def load(path: Path, *, root: Path | None = None) -> Deployment:
         raise TemplateInvalid([TemplateProblem(file, line, column, "this is not UTF-8 text")]) from None
     template = parse(text, file)
     deployment = _read(template, root)
+    if variables is not None:
+        check_variables(template["Resources"].entries().values(), template["Metadata"]["Emulator"], variables)
     if template.document.problems:
         raise TemplateInvalid(template.document.problems)
     return deployment
@@ -46,6 +50,7 @@ def _read(template: Node, root: Path | None) -> Deployment:
     """Only good if it noted no problem."""
     template.document.check_references(template)
     resources = _resources(template)
+    check_properties(resources.values())
     task = _only("AWS::ECS::TaskDefinition", resources, template)
     service = _only("AWS::ECS::Service", resources, template)
     containers = read_containers(task, root) if task else {}

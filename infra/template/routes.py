@@ -117,6 +117,11 @@ def _conditions(rule: Node) -> dict[str, list[str]]:
         values = condition[_CONDITIONS[kind]]["Values"] or condition["Values"]
         if not values:
             condition.problem(f"this condition of {rule.name} has no {_CONDITIONS[kind]}.Values")
+        for value in values.elements() if kind == "path-pattern" else ():
+            if not (value.text or "").startswith(("/", "*", "?")):
+                value.problem(
+                    f"the path {value.text!r} of {rule.name} should begin with a slash: no request matches it"
+                )
         found[kind] += [value.text or "" for value in values.elements()]
     return found
 

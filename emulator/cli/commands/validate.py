@@ -1,4 +1,4 @@
-"""``emulator validate``: every problem of template.yaml with its place."""
+"""``emulator validate``: every problem of template.yaml, and of the files of settings, with its place."""
 
 import os
 import time
@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from emulator.base import environment
+from emulator.base.errors import EmulatorError
 from emulator.base.terminal import escape
 from emulator.cli.commands.frame import fail
 
@@ -16,24 +18,46 @@ _TEMPLATE = Path("template.yaml")
 
 
 def validate(template: Template = _TEMPLATE) -> None:
-    """Check template.yaml: print every problem with its line and column."""
-    from infra.template import deployment  # late: few commands need it
+    """Check template.yaml, and .env and .env.local beside it: print every problem with its line."""
+    from infra.template import deployment, property_names  # late: few commands need it
     from infra.template.cloudformation import TemplateInvalid
 
     if not template.is_file():
         fail(f"{template} does not exist", os.EX_NOINPUT)
     begun = time.monotonic()
+    known = _variables() | property_names.OF_INFRA
+    problems = _of_settings(template.parent, known)
     try:
-        found = deployment.load(template)
+        found = deployment.load(template, variables=known)
     except TemplateInvalid as error:
-        for problem in error.problems:
-            _print(str(problem))
-        count = len(error.problems)
-        fail(f"{count} problem{'s' if count != 1 else ''} ({_elapsed(begun)})", os.EX_CONFIG)
+        problems = [*map(str, error.problems), *problems]
+    for problem in problems:
+        _print(problem)
+    if problems:
+        fail(f"{len(problems)} problem{'s' if len(problems) != 1 else ''} ({_elapsed(begun)})", os.EX_CONFIG)
     _print(
         f"{template} ok: {len(found.functions)} functions, {len(found.routes)} routes, {len(found.ticks)} ticks "
         f"({_elapsed(begun)})"
     )
+
+
+def _variables() -> frozenset[str]:
+    """The names that the settings models read."""
+    from infra.discord_relay.settings import RelaySettings  # noqa: F401 - its variables are known then
+    from shared.channels import registry
+    from shared.core.settings import known_variables
+    from shared.turns.gateway.upstreams import GatewaySettings  # noqa: F401 - likewise
+
+    registry.import_all()
+    return frozenset(known_variables())
+
+
+def _of_settings(project: Path, known: frozenset[str]) -> list[str]:
+    """A sentence for each line of the files of settings that can't be read, or that nothing reads."""
+    try:
+        return environment.unknown(environment.read_files(project), known)
+    except EmulatorError as error:
+        return str(error).splitlines()
 
 
 def _print(text: str) -> None:

@@ -64,6 +64,21 @@ def test_validate_shows_every_problem_with_its_place(tmp_path: Path) -> None:
     assert "template.yaml:" in refused.stdout
 
 
+def test_validate_names_settings_that_nothing_reads(tmp_path: Path) -> None:
+    ours = (Path(__file__).parents[3] / "template.yaml").read_text()
+    template = tmp_path / "template.yaml"
+    template.write_text(ours.replace("POSTROOM_NEW_CHATS: wire", "POSTROOM_NEW_CHAT: wire"))
+    (tmp_path / ".env").write_text("POSTROOM_TIMEZONE=UTC\nPOSTROOM_SENDER_LIMT=5\n")
+
+    refused = runner.invoke(app, ["validate", "--template", str(template)])
+
+    assert refused.exit_code == 78
+    assert "nothing reads the variable POSTROOM_NEW_CHAT; did you mean 'POSTROOM_NEW_CHATS'?" in refused.stdout
+    assert ".env:2: POSTROOM_SENDER_LIMT" in refused.stdout
+    assert "did you mean POSTROOM_SENDER_LIMIT?" in refused.stdout
+    assert "POSTROOM_TIMEZONE" not in refused.stdout
+
+
 def test_reset_deletes_only_with_yes_and_only_the_emulators_files(tmp_path: Path) -> None:
     state = StateFolder(tmp_path / ".emulator")
     state.prepare()
