@@ -56,7 +56,9 @@ def test_one_bad_message_does_not_take_its_neighbours_along(conn, until):
     async def go():
         service = Dispatch(Settings.load())
         service.worker.begin()
-        await until(lambda: column(conn, "SELECT count(*) FROM messages WHERE status = 'pending'") == [0])
+        await until(
+            lambda: column(conn, "SELECT count(*) FROM messages WHERE status IN ('pending', 'processing')") == [0]
+        )
         await until(lambda: not service.worker.running)
         await service.close()
 
