@@ -2,11 +2,13 @@
 
 from typing import Literal
 
+import apsw
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from shared.core.time import clock
 from shared.rest.admin import apply_file
+from shared.rest.admin.apply_file import AppliedFile
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.agents import refuse_free_programs
@@ -36,9 +38,14 @@ class RosterBody(Body):
 
 
 class RosterQuery(Query):
-    """*delete*: delete the agents and teams that are not in the file."""
+    """*delete*: delete the agents and teams that are not in the file. *check*: answer alike, and change nothing."""
 
     delete: bool = False
+    check: bool = False
+
+
+class _Checked(Exception):
+    """The whole change is possible. It is thrown so that the transaction is rolled back."""
 
 
 class AppliedRoster(TypedDict):
@@ -68,10 +75,17 @@ async def put_roster(service: Service, *, body: RosterBody, query: RosterQuery) 
     named_accounts = {name: account.model_dump() for name, account in body.accounts.items()}
     file = Roster({id_: as_stored(id_, agent) for id_, agent in agents.items()}, teams, body.default, named_accounts)
     zone = service.settings.timezone
-    done, kept = await service.change(
-        lambda conn: apply_file.apply(conn, file, is_deleting=query.delete, timezone=zone, now_ms=clock.now_ms()),
-        "deliver",
-    )
+
+    def work(conn: apsw.Connection) -> AppliedFile:
+        applied = apply_file.apply(conn, file, is_deleting=query.delete, timezone=zone, now_ms=clock.now_ms())
+        if query.check:
+            raise _Checked(applied)
+        return applied
+
+    try:
+        done, kept = await service.change(work, "deliver")
+    except _Checked as checked:
+        done, kept = checked.args[0]
     return {"ok": True, "done": done, "kept": kept}
 
 

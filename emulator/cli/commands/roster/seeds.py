@@ -29,10 +29,11 @@ File = Annotated[
 
 def show_differences(api: RestClient, file: File = None) -> CommandResult:
     """Show how postroom.toml and the database differ. Ends with 1 if they do; the database is in use."""
-    path, found = _compare(api, file)
+    path, named = _read(file)
+    found = _differences(api, named)
     follow = api.command_line(f"seed --apply{_again(file)}")
     way = f"The database is in use; `{follow}` applies the file to it{_kept(found)}."
-    return _told(path, found, way, code=DIFFERS)
+    return _told(path, found, _refusal(api, named, found) or way, code=DIFFERS)
 
 
 def seed(
@@ -46,12 +47,13 @@ def seed(
     ] = False,
 ) -> CommandResult:
     """Apply postroom.toml to the database, all of it or nothing. Settings that it does not name stay."""
+    path, named = _read(file)
     if not apply:
-        path, found = _compare(api, file)
+        found = _differences(api, named)
         way = api.command_line(f"seed --apply{' --delete' if delete else ''}{_again(file)}")
         rest = "" if delete else _kept(found)
-        return _told(path, found, f"Nothing was changed; `{way}` applies the file to the database{rest}.")
-    path, named = _read(file)
+        next_step = f"Nothing was changed; `{way}` applies the file to the database{rest}."
+        return _told(path, found, _refusal(api, named, found, delete=delete) or next_step)
     try:
         followed = api.put("roster", body=named._asdict(), delete="true" if delete else None)
     except (errors.NotReady, errors.TimedOut):
@@ -80,11 +82,23 @@ def _kept(found: "list[RosterDifference]") -> str:
     return "; it keeps agents and teams that are only in the database, unless you add --delete" if is_left else ""
 
 
-def _compare(api: RestClient, file: Path | None) -> "tuple[Path, list[RosterDifference]]":
+def _differences(api: RestClient, named: "Roster") -> "list[RosterDifference]":
     from shared.roster import roster_file  # late: no other command needs it
 
-    path, named = _read(file)
-    return path, roster_file.differences(named, _stored(api))
+    return roster_file.differences(named, _stored(api))
+
+
+def _refusal(api: RestClient, named: "Roster", found: "list[RosterDifference]", *, delete: bool = False) -> str | None:
+    """Why the database would refuse the file, and what to do; None where it would take it."""
+    if not found or api.past is not None:
+        return None
+    try:
+        api.put("roster", body=named._asdict(), delete="true" if delete else None, check="true")
+    except (errors.NotReady, errors.TimedOut):
+        raise
+    except EmulatorError as error:
+        return f"The database refuses the file as it is: {error}. Mend that first."
+    return None
 
 
 def _read(file: Path | None) -> "tuple[Path, Roster]":

@@ -128,6 +128,16 @@ def test_a_file_with_one_refused_setting_changes_nothing(fresh: Postroom, file: 
     assert fresh.column("SELECT json_group_array(id || name || updated_at) FROM agents") == before
 
 
+@pytest.mark.parametrize("command", ["diff", "seed"])
+@pytest.mark.parametrize("last", ["provider = 'nobody'", "folder = '../x'"])
+def test_a_file_that_would_be_refused_is_not_recommended(fresh: Postroom, file: Write, command: str, last: str) -> None:
+    file(f"[agents.assistant]\nname = 'A'\n[agents.two]\n{last}\n")
+    said = fresh.run(command, code=1 if command == "diff" else 0).stdout
+    assert "The database refuses the file as it is: agent 'two': " in said
+    assert "--apply" not in said
+    assert fresh.column("SELECT name FROM agents") == ["Assistant"]
+
+
 def test_an_agent_that_can_not_be_deleted_keeps_the_database_unchanged(fresh: Postroom, file: Write) -> None:
     fresh.run("agents", "set", "busy")
     wait = {"message": "hi", "agent": "busy", "processAfter": 4_000_000_000_000}
