@@ -61,6 +61,7 @@ class PlatformsConfig:
         session_starts: how often an app may identify at the Gateway in a day.
         privileged_intents: those that are switched on for the app; the real default is none.
         unwell: what Postroom says of its channels, a sentence each; the chat page shows it.
+        registered: called with an account and the address that was registered for it.
     """
 
     state: Path
@@ -79,4 +80,5 @@ class PlatformsConfig:
     session_starts: int = 1000
     privileged_intents: int = 0
     unwell: Callable[[], Sequence[str]] = tuple
+    registered: Callable[[str, str], None] = lambda account, url: None
     clock: Clock = field(default_factory=SystemClock)

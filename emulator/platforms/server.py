@@ -1,5 +1,6 @@
 """Both fakes, their control API and the chat page, on one socket."""
 
+import asyncio
 import socket
 from collections.abc import Mapping
 
@@ -39,7 +40,7 @@ class Platforms:
     """
 
     def __init__(self, config: PlatformsConfig, account: str | None = None) -> None:
-        self._config = config
+        self._config, self._account = config, account
         self._store = PlatformStore(config.state / file_of(account))
         add_initial_people(self._store)
         if account is not None:
@@ -144,6 +145,10 @@ class Platforms:
     async def register_discord(self) -> None:
         """Let Discord check its endpoint. Raises ConfigInvalid if it refuses."""
         await self._interactions.register()
+        await self._registered("discord", self._config.discord_interactions_url)
+
+    async def _registered(self, platform: str, url: str) -> None:
+        await asyncio.to_thread(self._config.registered, self._account or platform, url)
 
     async def register_telegram(self) -> None:
         """Set Telegram's webhook. Raises ConfigInvalid if Telegram refuses."""
@@ -158,6 +163,7 @@ class Platforms:
             answer = await self._telegram.call("setWebhook", webhook)
         if not answer["ok"]:
             raise ConfigInvalid(f"Telegram refused {self._config.telegram_webhook_url}: {answer['description']}")
+        await self._registered("telegram", self._config.telegram_webhook_url)
 
     async def stop(self) -> None:
         """End all streams and deliveries, stop the server, close the file. Safe to call twice."""

@@ -86,6 +86,7 @@ class Components:
                 discord_interactions_url=f"{self.url}/webhooks/discord",
                 account_tokens=self.state.database.with_name(self.state.database.name + ".tokens"),
                 unwell=partial(_unwell, self.state.database),
+                registered=partial(_keep_address, self.state.database),
             )
         )
         self.litestream = self._litestream(console)
@@ -232,6 +233,12 @@ def _unwell(database: Path) -> list[str]:
     from emulator.system.unwell import unwell  # with the settings models, which the start does not wait for
 
     return unwell(database)
+
+
+def _keep_address(database: Path, account: str, url: str) -> None:
+    from emulator.storage import own_address  # as above
+
+    own_address.keep(database, account, url)
 
 
 def behind(reason: str) -> str:

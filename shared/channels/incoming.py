@@ -64,6 +64,7 @@ class Event:
             ``added`` and ``removed`` (emoji, or the platform's name of a custom one), ``stop`` has ``draft_id``,
             ``account`` has ``owner_id``, ``bot_id`` and ``username`` of a bot that a person gave to this one.
             Events that only their sender sees in a group have that person's id as ``receiver_user_id``.
+        is_evidence: it came to the address that ``registration`` tells of; False: by another door, such as a relay.
         reason: why the event is ignored, as one word or ``word:detail``, never a person's text; else None.
     """
 
@@ -91,6 +92,7 @@ class Event:
     group_key: str | None = None
     pieces: tuple[MessagePiece, ...] = ()
     first_sent_at_ms: int | None = None
+    is_evidence: bool = True
 
     @property
     def place(self) -> str | None:

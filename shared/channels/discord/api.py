@@ -190,7 +190,7 @@ class DiscordApi:
         elif found.get("event_webhooks_status") == _EVENTS_SWITCHED_OFF:
             error = "Discord has switched the event webhooks off, because too many calls failed"
         is_ours = None if error is None and url and not ours else error is None and url == ours
-        return Registration(is_ours, url if isinstance(url, str) else None, last_error=error)
+        return Registration(is_ours, url if isinstance(url, str) else None, last_error=error, ours=ours or None)
 
     def origins(self) -> frozenset[str]:
         """The hosts that files come from; a fake Discord serves its own."""

@@ -87,7 +87,7 @@ class DiscordChannel:
         self.api = DiscordApi(name, settings.api_base.rstrip("/"), settings.application_id, bot_token)
         self._relay_secret = settings.relay_secret.get_secret_value() if settings.relay_secret else None
         self._bot_ids = _ids_of_bot(settings)
-        self._webhook_url = settings.webhook_url
+        self.webhook_url = settings.webhook_url
         self._makes_threads = settings.threads
         self._has_reply_button = settings.reply_button
         self._flags = 0 if settings.link_previews else SUPPRESS_EMBEDS
@@ -134,15 +134,15 @@ class DiscordChannel:
             case {"op": 0, "t": name, "d": data}:
                 parent = payload.get("x_parent_id")
                 event = gateway_frames.event_of(name, data, parent, webhook_id, self._bot_ids)
-                return Received((gateway_frames.in_own_thread(event) if self._makes_threads else event,))
+                event = gateway_frames.in_own_thread(event) if self._makes_threads else event
+                return Received((replace(event, is_evidence=False),))
         raise PayloadInvalid("the body is no frame of Discord's Gateway")
 
     def _received(self, payload: Any, body: bytes) -> Received:
         match payload:
             case {"event": {"type": str(name)} as event}:
-                return Received(
-                    (interactions.webhook_event(name, event, interactions.digest(body)),), WebhookReply(204)
-                )
+                found = interactions.webhook_event(name, event, interactions.digest(body))
+                return Received((replace(found, is_evidence=False),), WebhookReply(204))  # it has an address of its own
             case {"type": 0}:
                 return Received((), WebhookReply(204))
             case {"type": 1}:
@@ -306,7 +306,7 @@ class DiscordChannel:
 
     async def registration(self, client: Client) -> Registration:
         """See ``Channel.registration``."""
-        return await self.api.registration(client, self._webhook_url)
+        return await self.api.registration(client, self.webhook_url)
 
     async def open_direct(self, sender_id: str, client: Client) -> str:
         """See ``Channel.open_direct``."""

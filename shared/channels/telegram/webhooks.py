@@ -41,6 +41,7 @@ def registration_of(said: Any, ours: str) -> Registration:
         missing=missing(info) if url else (),
         last_error=redaction.redact(_text(info.get("last_error_message"))) or None,
         last_error_at_ms=failed_at * 1000 if isinstance(failed_at, int) else None,
+        ours=shown(ours) or None,
     )
 
 

@@ -4,6 +4,7 @@ A platform sends events to one address for each bot. It may have been taken away
 nothing here fails: it is only quiet. Postroom says so, and never takes the address back by itself.
 """
 
+import shlex
 from functools import partial
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from shared.db.roster import chats
 from shared.queue import notices
 
 LOOK_EVERY_MS = 4 * 60_000  # sweep comes once a minute: at most five minutes lie between two looks
+_ON_ITS_WAY_MS = 10_000  # longer than an event takes from the platform to us
 
 
 class Deafness(NamedTuple):
@@ -78,7 +80,7 @@ def _late(found: Registration, last: ChannelWatch | None, last_event_at: int | N
 def note(conn: apsw.Connection, channel: str, found: Registration, *, now_ms: int) -> ChannelWatch:
     """Keep what a look found, and tell an owner where that is news; the row as it is now."""
     last = channel_watches.get(conn, channel)
-    last_event_at = channel_watches.last_event_at(conn, channel)
+    last_event_at = last.heard_at if last is not None else None
     known_url = _known_url(found, last, last_event_at)
     deafness = judge(found, last, known_url=known_url, last_event_at=last_event_at)
     state = "well" if deafness is None else "deaf"
@@ -93,6 +95,7 @@ def note(conn: apsw.Connection, channel: str, found: Registration, *, now_ms: in
         code=deafness.code if deafness else None,
         reason=deafness.reason if deafness else None,
         since=last.since if last is not None and was == state else now_ms,
+        heard_at=last_event_at,
     )
     channel_watches.put(conn, watch)
     if was != state:
@@ -100,12 +103,27 @@ def note(conn: apsw.Connection, channel: str, found: Registration, *, now_ms: in
     return watch
 
 
+def heard(conn: apsw.Connection, channel: str, *, now_ms: int) -> None:
+    """Note that an event came in to the registered address: a channel that was deaf is so no more, at once."""
+    watch = channel_watches.note_event(conn, channel, now_ms=now_ms)
+    if watch is None or watch.state == "well" or watch.code == "kinds_missing":
+        return
+    watch = watch._replace(state="well", code=None, reason=None, since=now_ms)
+    channel_watches.put(conn, watch)
+    _tell_news(conn, watch, now_ms=now_ms)
+
+
 def _known_url(found: Registration, last: ChannelWatch | None, last_event_at: int | None) -> str | None:
-    """The address that is known as ours: the one that the platform's facts or events that came in speak for. Pure."""
-    if found.is_ours:
-        return found.url
+    """Our own address: the one that the platform's facts or events that came in speak for. Pure.
+
+    An event that was on its way when another program took the bot says nothing for that program's address.
+    """
+    if found.ours or found.is_ours:
+        return found.ours or found.url
     known = last.known_url if last is not None else None
-    if last is None or last.url != found.url or last_event_at is None or last_event_at <= last.looked_at:
+    if last is None or last.url != found.url or last_event_at is None:
+        return known
+    if last_event_at <= last.looked_at + _ON_ITS_WAY_MS:
         return known
     return found.url
 
@@ -147,7 +165,7 @@ def command(watch: ChannelWatch) -> str:
     """The command that mends a channel that is deaf. It names our own address where that is known."""
     platform = platform_of(watch.channel)
     account = f" --account {watch.channel.partition('.')[2]}" if is_further(watch.channel) else ""
-    address = f" --url {watch.known_url}" if watch.known_url else ""
+    address = f" --url {shlex.quote(watch.known_url)}" if watch.known_url else ""
     takes_over = " --take-over" if watch.code == "elsewhere" else ""
     return f"emulator channel {platform} connect{account}{address}{takes_over}"
 

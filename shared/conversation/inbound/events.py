@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import apsw
 
 from shared.channels.base import Event
-from shared.conversation.access import own_bots
+from shared.conversation.access import channel_watch, own_bots
 from shared.conversation.inbound import answers, decisions, deletions, edits, pairing, reactions
 from shared.conversation.routing import albums, commands, router
 from shared.conversation.routing.apply import Routed, apply
@@ -34,7 +34,9 @@ _THERE = ("member", "administrator", "creator", "restricted")
 def handle_all(
     conn: apsw.Connection, channel: str, events: Sequence[Event], now_ms: int, *, policy: AccessPolicy
 ) -> list[Routed]:
-    """The outcomes of the events of one webhook, each handled as ``handle`` does."""
+    """The outcomes of the events of one webhook, each handled as ``handle`` does; a channel that was deaf hears."""
+    if any(event.is_evidence for event in events):
+        channel_watch.heard(conn, channel, now_ms=now_ms)
     return [handle(conn, channel, event, policy, now_ms=now_ms) for event in events]
 
 

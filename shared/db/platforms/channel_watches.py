@@ -9,10 +9,9 @@ from typing import Literal, NamedTuple
 
 import apsw
 
-from shared.db.engine.connection import insert_into, rows, scalar
+from shared.db.engine.connection import insert_into, rows
 
 DeafCode = Literal["not_registered", "elsewhere", "failing", "backlog", "kinds_missing"]
-_NEWEST = 5_000  # rows of each table in which the newest event of a channel is looked for
 
 
 class ChannelWatch(NamedTuple):
@@ -21,11 +20,12 @@ class ChannelWatch(NamedTuple):
     Attributes:
         looked_at: the last look that got an answer.
         url: the address that was registered then, without a secret; None: none was.
-        known_url: the registered address under which events came in; None: it is not known yet.
+        known_url: our own address: the one that we registered, or under which events came in; None: it is not known.
         backlog: the events that waited at the platform; None where it does not tell.
         code: why it is deaf; None: it is well.
         reason: the same for people.
         since: when it came to its state.
+        heard_at: when an event came in to the registered address; None: none did since this is noted.
     """
 
     channel: str
@@ -37,6 +37,7 @@ class ChannelWatch(NamedTuple):
     code: DeafCode | None
     reason: str | None
     since: int
+    heard_at: int | None = None
 
 
 _PUT = insert_into("channel_watches", ChannelWatch._fields).replace("INSERT INTO", "INSERT OR REPLACE INTO", 1)
@@ -52,7 +53,7 @@ def every(conn: apsw.Connection) -> dict[str, ChannelWatch]:
     found = rows(
         conn,
         """
-        SELECT channel, looked_at, url, known_url, backlog, state, code, reason, since
+        SELECT channel, looked_at, url, known_url, backlog, state, code, reason, since, heard_at
           FROM channel_watches
          ORDER BY channel
         """,
@@ -66,28 +67,28 @@ def deaf(conn: apsw.Connection) -> list[ChannelWatch]:
 
 
 def put(conn: apsw.Connection, watch: ChannelWatch) -> None:
-    """Keep what a look found. One process looks, so nobody's newer look is lost."""
+    """Keep what a look found."""
     conn.execute(_PUT, watch)
 
 
-def last_event_at(conn: apsw.Connection, channel: str) -> int | None:
-    """When the newest event of the channel came in, as far as the newest rows tell; None: they tell of none."""
-    found: int | None = scalar(
-        conn,
-        """
-        SELECT max(created_at)
-          FROM (SELECT created_at
-                  FROM (SELECT channel, event_key, created_at FROM messages ORDER BY id DESC LIMIT :newest)
-                 WHERE channel = :channel AND event_key IS NOT NULL
-                 UNION ALL
-                SELECT created_at
-                  FROM (SELECT channel, created_at FROM dropped ORDER BY id DESC LIMIT :newest)
-                 WHERE channel = :channel
-                 UNION ALL
-                SELECT created_at
-                  FROM (SELECT channel, created_at FROM event_keys ORDER BY created_at DESC LIMIT :newest)
-                 WHERE channel = :channel)
-        """,
-        {"channel": channel, "newest": _NEWEST},
-    )
-    return found
+_NOTE_EVENT = """
+    UPDATE channel_watches
+       SET heard_at = :now
+     WHERE channel = :channel
+       AND (heard_at IS NULL OR heard_at <= looked_at OR heard_at <= :now - 10000 OR state = 'deaf')
+"""
+
+
+def note_event(conn: apsw.Connection, channel: str, *, now_ms: int) -> ChannelWatch | None:
+    """Note that an event came in to the registered address; the row, or None where it says so already.
+
+    While the channel is well, the instant is written every ten seconds, and once after each look.
+    """
+    conn.execute(_NOTE_EVENT, {"channel": channel, "now": now_ms})
+    return get(conn, channel) if conn.changes() else None
+
+
+def note_ours(conn: apsw.Connection, channel: str, url: str, *, now_ms: int) -> None:
+    """Keep the address that we have registered just now, without a secret."""
+    last = get(conn, channel) or ChannelWatch(channel, now_ms, url, url, None, "well", None, None, now_ms)
+    put(conn, last._replace(url=url, known_url=url))

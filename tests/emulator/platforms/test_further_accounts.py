@@ -23,6 +23,20 @@ async def get(world, path):
         return response.status, await response.json()
 
 
+def test_each_address_that_is_registered_is_told(play):
+    told = []
+
+    async def scenario(world):
+        await world.restart(registered=lambda *address: told.append(address))
+        await world.platforms.register()
+        assert (await put(world, SALES))[0] == 201
+
+    play(scenario)
+    (telegram, first), (discord, endpoint), (sales, further) = told
+    assert (telegram, discord, sales) == ("telegram", "discord", SALES)
+    assert [url.rpartition("/")[2] for url in (first, endpoint, further)] == ["telegram", "discord", SALES]
+
+
 def test_a_second_bot_has_chats_and_tokens_of_its_own(play, tmp_path):
     tokens = tmp_path / "p.db.tokens"
 

@@ -6,9 +6,12 @@ import time
 import pytest
 
 from shared.channels import standard_webhooks
-from shared.db.engine.connection import rows
-from tests.functions.ingest.kit import EVENTS, post
-from tests.support import column, dump
+from shared.channels.base import Registration
+from shared.conversation.access import channel_watch
+from shared.db.engine.connection import rows, transaction
+from shared.db.platforms import channel_watches
+from tests.functions.ingest.kit import EVENTS, ask, post
+from tests.support import NOW, column, dump
 
 SECRET = "whsec_eGW35rnSQddE0zDuw7Og/k+dNq912WKR"
 BOT = "1290000000000000001"
@@ -50,6 +53,18 @@ def changed(name, original, **changes):
 def test_a_typed_message_is_one_row_however_often_it_comes(serving, conn):
     sent(serving, relayed(direct()), relayed(direct(), "gateway_2"))
     assert rows(conn, "SELECT message, sender, content ->> '$.own_answer' FROM messages") == [("hi bot", "Ana", None)]
+
+
+def test_what_the_relay_sends_says_nothing_of_the_address_for_interactions(serving, conn):
+    """Else the address of another program that took the app would be learned as ours."""
+    with transaction(conn):
+        channel_watch.note(conn, "discord", Registration(False, "https://other.example/x"), now_ms=NOW)
+    (deaf,) = channel_watches.deaf(conn)
+    sent(serving, relayed(direct()))
+    assert channel_watches.deaf(conn) == [deaf]
+    assert deaf.heard_at is None
+    post(serving, ask())
+    assert channel_watches.deaf(conn) == []
 
 
 def test_an_edit_of_a_waiting_message_replaces_it_and_a_deletion_cancels_it(serving, conn):

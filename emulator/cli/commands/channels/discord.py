@@ -9,11 +9,12 @@ from typing import Annotated, cast
 
 import typer
 
-from emulator.base.errors import AlreadyInUse, Misconfigured
+from emulator.base.errors import AlreadyInUse, Misconfigured, UsageError
 from emulator.base.hints import command_line
 from emulator.cli import output
 from emulator.cli.commands.frame import Json, group, run_or_fail
 from emulator.cli.output import CommandResult, result
+from emulator.storage import own_address
 from shared.channels import registry
 from shared.channels.base import Registration
 from shared.channels.discord import command_list, connecting
@@ -21,6 +22,7 @@ from shared.channels.discord.channel import DiscordChannel
 from shared.channels.discord.command_list import CommandRegistration
 from shared.core import accounts
 from shared.core.errors import ConfigInvalid, WrongState
+from shared.core.settings import Settings
 from shared.runtime.http1_client import HttpClient
 
 app = group("Connect a Discord app with this Postroom. The app's settings come from the environment.")
@@ -30,21 +32,26 @@ Guild = Annotated[
     str | None, typer.Option("--guild", metavar="ID", help="Only in this server, where they appear at once.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Also change commands that somebody else registered.")]
-Address = Annotated[str, typer.Option("--url", help="Where Discord reaches this host: https://bot.example.com.")]
+Address = Annotated[
+    str | None,
+    typer.Option("--url", help="Where Discord reaches this host: https://bot.example.com; or DISCORD_WEBHOOK_URL."),
+]
 TakeOver = Annotated[bool, typer.Option("--take-over", help="Also where the app is connected with another program.")]
 _LIMIT_S = 60.0
 
 
 @app.command("connect")
-def connect(url: Address, account: Account = "discord", take_over: TakeOver = False, as_json: Json = False) -> None:
+def connect(
+    url: Address = None, account: Account = "discord", take_over: TakeOver = False, as_json: Json = False
+) -> None:
     """Let Discord send the app's interactions here. Safe to repeat; an app of another program stays with it."""
     found = run_or_fail(lambda: _connect(account, url, take_over=take_over))
     output.write(found, as_json=as_json)
 
 
-def _connect(word: str, url: str, *, take_over: bool) -> CommandResult:
+def _connect(word: str, url: str | None, *, take_over: bool) -> CommandResult:
     channel = _channel(accounts.name_of("discord", word))
-    address = connecting.address_of(url, channel.name)
+    address = connecting.address_of(url or channel.webhook_url or _no_address(channel.name), channel.name)
 
     async def go() -> Registration:
         client = HttpClient()
@@ -64,6 +71,9 @@ def _connect(word: str, url: str, *, take_over: bool) -> CommandResult:
     lines = [f"The app {was} connected: Discord sends its interactions to {address}."]
     if before.url and facts["changed"]:
         lines.append(f"It was taken over from {before.url}, which gets nothing more.")
+    if not own_address.keep(Settings.load().db, channel.name, address) and channel.webhook_url != address:
+        name = f"{accounts.prefix_of(channel.name)}WEBHOOK_URL"
+        lines.append(f"Set {name}={address}, so that Postroom says when another program takes the app.")
     return result(facts, *lines)
 
 
@@ -129,6 +139,11 @@ def _channel(account: str) -> DiscordChannel:
     except ConfigInvalid as error:
         hint = "Read the app's settings into this shell first: set -a; . ./bot.env; set +a"
         raise Misconfigured(f"{error}. {hint}") from None
+
+
+def _no_address(account: str) -> str:
+    name = f"{accounts.prefix_of(account)}WEBHOOK_URL"
+    raise UsageError(f"say where Discord reaches this host: --url https://bot.example.com, or set {name}")
 
 
 def _options(word: str, guild: str | None) -> str:

@@ -14,6 +14,7 @@ from emulator.base.hints import command_line
 from emulator.cli import output
 from emulator.cli.commands.frame import Json, group, run_or_fail
 from emulator.cli.output import CommandResult, FactList, result
+from emulator.storage import own_address
 from shared.channels import registry
 from shared.channels.base import Registration
 from shared.channels.telegram import connecting, webhooks
@@ -22,6 +23,7 @@ from shared.channels.telegram.connecting import BotState, Connected
 from shared.conversation.routing import commands
 from shared.core import accounts
 from shared.core.errors import ConfigInvalid, WrongState
+from shared.core.settings import Settings
 from shared.runtime.http1_client import HttpClient
 from shared.runtime.http_client import Client
 
@@ -93,7 +95,8 @@ def _told(account: str, channel: TelegramChannel, address: str, done: Connected)
     prefix = accounts.prefix_of(account)
     if channel.bot_username.lower() != bot.username.lower():
         yield f"Set {prefix}BOT_USERNAME={bot.username}, so that it hears its name in groups."
-    if channel.webhook_url != address:
+    is_kept = own_address.keep(Settings.load().db, account, webhooks.shown(address))
+    if channel.webhook_url != address and not is_kept:
         yield f"Set {prefix}WEBHOOK_URL={address}, so that Postroom says when another program takes the bot."
 
 

@@ -11,7 +11,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.platforms import channel_watches
 from shared.db.platforms.channel_watches import ChannelWatch
 from tests.approval_requests import person
-from tests.support import NOW, column, make_chat, put
+from tests.support import NOW, column, make_chat
 
 OURS = "https://bot.example/webhooks/telegram"
 OTHER = "https://other.example/webhooks/telegram"
@@ -79,6 +79,12 @@ def look(conn, found, now_ms, channel="telegram"):
         return channel_watch.note(conn, channel, found, now_ms=now_ms)
 
 
+def hear(conn, now_ms, channel="telegram"):
+    """An event comes in to the registered address."""
+    with transaction(conn):
+        channel_watch.heard(conn, channel, now_ms=now_ms)
+
+
 def told(conn):
     return column(conn, "SELECT message FROM responses ORDER BY id")
 
@@ -120,12 +126,54 @@ def test_the_command_names_the_account_and_the_address_that_was_ours():
 def test_the_address_under_which_events_come_in_is_ours_from_then_on(conn):
     look(conn, Registration(None, OURS, 0), NOW)
     assert look(conn, Registration(None, OTHER, 0), NOW + 5 * MINUTE).state == "well"
-    put(conn, event_key="1", now_ms=NOW + 6 * MINUTE)
+    hear(conn, NOW + 6 * MINUTE)
     assert look(conn, Registration(None, OTHER, 0), NOW + 10 * MINUTE).known_url == OTHER
     moved = look(conn, Registration(None, OURS, 0), NOW + 15 * MINUTE)
     assert (moved.state, moved.code) == ("deaf", "elsewhere")
-    put(conn, event_key="2", now_ms=NOW + 16 * MINUTE)
+    hear(conn, NOW + 16 * MINUTE)
     assert look(conn, Registration(None, OURS, 0), NOW + 20 * MINUTE).state == "well"
+
+
+def test_a_bot_that_another_program_took_before_any_event_came_in_is_deaf(conn):
+    """``connect`` and the emulator write the address that they register: nothing has to come in first."""
+    with transaction(conn):
+        channel_watches.note_ours(conn, "telegram", OURS, now_ms=NOW)
+    stolen = look(conn, Registration(None, OTHER, 0), NOW + MINUTE)
+    assert (stolen.code, stolen.known_url) == ("elsewhere", OURS)
+    with transaction(conn):
+        channel_watches.note_ours(conn, "telegram", OURS, now_ms=NOW + 2 * MINUTE)
+    assert look(conn, Registration(None, OURS, 0), NOW + 3 * MINUTE).state == "well"
+
+
+def test_the_settings_name_our_address_also_where_it_was_never_registered(conn):
+    stolen = look(conn, Registration(False, OTHER, 0, ours=OURS), NOW)
+    assert channel_watch.command(stolen) == f"emulator channel telegram connect --url {OURS} --take-over"
+
+
+def test_an_event_on_its_way_says_nothing_for_the_address_of_another_program(conn):
+    with transaction(conn):
+        channel_watches.note_ours(conn, "telegram", OURS, now_ms=NOW)
+    look(conn, Registration(None, OTHER, 0), NOW + MINUTE)
+    hear(conn, NOW + MINUTE + 10_000)
+    assert look(conn, Registration(None, OTHER, 0), NOW + 5 * MINUTE).code == "elsewhere"
+
+
+def test_an_event_that_comes_in_ends_deafness_at_once(conn):
+    person(conn, "7", "owner")
+    make_chat(conn, "7")
+    look(conn, Registration(True, OURS, 0), NOW)
+    look(conn, Registration(False, None), NOW + 5 * MINUTE)
+    hear(conn, NOW + 6 * MINUTE)
+    assert channel_watches.deaf(conn) == []
+    assert told(conn)[1:] == ["telegram receives messages again."]
+    hear(conn, NOW + 7 * MINUTE)
+    assert len(told(conn)) == 2
+
+
+def test_an_event_does_not_end_that_some_kinds_are_missing(conn):
+    look(conn, Registration(True, OURS, 0, ("callback_query",)), NOW)
+    hear(conn, NOW + MINUTE)
+    assert [each.code for each in channel_watches.deaf(conn)] == ["kinds_missing"]
 
 
 def test_an_owner_on_another_platform_is_told_first(conn):

@@ -1,6 +1,7 @@
 """``emulator channel discord register`` and ``connect``, against a server that plays Discord."""
 
 import json
+import shlex
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -9,6 +10,10 @@ from typer.testing import CliRunner
 
 from emulator.cli.commands.channels import channel
 from shared.channels import registry
+from shared.channels.base import Registration
+from shared.conversation.access import channel_watch
+from shared.db.engine.connection import transaction
+from tests.support import NOW
 
 APP = "1290000000000000001"
 
@@ -84,6 +89,34 @@ def test_connect_registers_the_address_and_takes_another_program_over_only_when_
     assert discord.endpoint == "https://bot.example.com/webhooks/discord"
     again = invoke("connect", "--url", "https://bot.example.com", "--json")
     assert json.loads(again.output)["changed"] is False
+
+
+@pytest.mark.parametrize(("code", "endpoint"), [("not_registered", None), ("elsewhere", "https://other.example/x")])
+def test_connect_keeps_our_address_and_the_command_that_mends_runs_as_it_is_printed(
+    discord, conn, db, monkeypatch, code, endpoint
+):
+    """Before any interaction came in: an app that another program takes at once is known to be taken."""
+    monkeypatch.setenv("POSTROOM_DB", str(db))
+    ours = "https://bot.example.com/webhooks/discord"
+    said = invoke("connect", "--url", "https://bot.example.com").output
+    assert "WEBHOOK_URL" not in said, "Postroom knows it by itself"
+    discord.endpoint = endpoint
+    with transaction(conn):
+        watch = channel_watch.note(conn, "discord", Registration(None, endpoint), now_ms=NOW)
+    assert (watch.code, watch.known_url) == (code, ours)
+    program, group, platform, *words = shlex.split(channel_watch.command(watch))
+    assert (program, group, platform) == ("emulator", "channel", "discord")
+    done = invoke(*words)
+    assert done.exit_code == 0, done.output
+    assert discord.endpoint == ours
+
+
+def test_the_address_may_be_a_setting_and_is_asked_for_where_nobody_knows_it(discord, monkeypatch):
+    assert "DISCORD_WEBHOOK_URL" in invoke("connect").output
+    registry.get.cache_clear()
+    monkeypatch.setenv("DISCORD_WEBHOOK_URL", "https://bot.example.com/webhooks/discord")
+    assert invoke("connect").exit_code == 0
+    assert discord.endpoint == "https://bot.example.com/webhooks/discord"
 
 
 def test_it_registers_once_and_says_what_is_missing_in_the_portal(discord):

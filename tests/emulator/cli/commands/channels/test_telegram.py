@@ -1,18 +1,24 @@
 """``emulator channel telegram`` against a server that plays Telegram."""
 
 import json
+import shlex
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from typer.testing import CliRunner, Result
 
 from emulator.cli.app import app
 from shared.channels import registry
 from shared.channels.telegram import webhooks
+from shared.conversation.access import channel_watch
 from shared.conversation.routing.commands import MENU
+from shared.db.engine.connection import transaction
+from tests.support import NOW
 
 TOKEN = "7100200300:AAExampleExampleExampleExampleExample"
 URL = "https://bot.example.org/webhooks/telegram"
@@ -127,6 +133,41 @@ def test_another_program_keeps_its_bot_unless_it_is_taken(server: Server) -> Non
     said = run("connect", "--url", "https://bot.example.org", "--take-over").stdout
     assert "It was taken over from https://other.example.org/hook, which gets nothing more." in said
     assert server.webhook["url"] == URL
+
+
+MENDED = {
+    "not_registered": {"url": ""},
+    "elsewhere": {"url": "https://other.example.org/hook"},
+    "kinds_missing": {"url": URL, "allowed_updates": ["message"]},
+    "failing": {"url": URL, "pending_update_count": 2, "last_error_message": "502", "last_error_date": 2_000_000_000},
+}
+
+
+@pytest.mark.parametrize(("code", "webhook"), MENDED.items())
+@pytest.mark.parametrize("account", ["telegram", "telegram.sales"])
+def test_connect_keeps_our_address_and_the_command_that_mends_runs_as_it_is_printed(
+    server: Server,
+    conn: apsw.Connection,
+    db: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    account: str,
+    code: str,
+    webhook: dict[str, Any],
+) -> None:
+    """Before any event came in: a bot that another program takes at once is known to be taken."""
+    monkeypatch.setenv("POSTROOM_DB", str(db))
+    base = {"allowed_updates": list(webhooks.UPDATES)}
+    ours = URL.replace("/telegram", f"/{account}")
+    said = run("connect", "--url", "https://bot.example.org", "--account", account).stdout
+    assert "WEBHOOK_URL" not in said, "Postroom knows it by itself"
+    server.webhook = base | webhook | ({"url": ours} if webhook["url"] == URL else {})
+    with transaction(conn):
+        watch = channel_watch.note(conn, account, webhooks.registration_of(server.webhook, ""), now_ms=NOW)
+    assert (watch.code, watch.known_url) == (code, ours)
+    program, group, platform, *words = shlex.split(channel_watch.command(watch))
+    assert (program, group, platform) == ("emulator", "channel", "telegram")
+    run(*words)
+    assert server.webhook == {"url": ours, "allowed_updates": list(webhooks.UPDATES)}
 
 
 def test_what_does_not_come_here_is_shown_with_what_mends_it(server: Server) -> None:
