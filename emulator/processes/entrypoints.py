@@ -1,6 +1,6 @@
 """The entry points that the fork server runs in a child: one function, or the step that prepares the database.
 
-This module is loaded after the fork. The second stage of the fork server has most of the code that it imports.
+This module is loaded after the fork. The fork server has most of the code that it imports.
 """
 
 import json

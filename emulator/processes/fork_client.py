@@ -16,7 +16,7 @@ from typing import Any
 from emulator.base.errors import NotReady
 from infra.processes import follow, spawn, stop
 
-STAGE_LIMIT_S = 10.0  # for a new stage to load our code
+LOAD_LIMIT_S = 20.0  # for a new fork server to load the libraries and our code
 
 OnLine = Callable[[str, bool], None]
 """Called with each line that a process prints, and whether it came from stderr."""
@@ -29,7 +29,7 @@ class ForkedProcess:
     id: str
     name: str
     on_line: OnLine
-    stage: "_Stage"
+    server: "_Server"
     pid: int = 0
     forked: asyncio.Future[int] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     ready: asyncio.Future[bool] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -53,10 +53,11 @@ class ForkedProcess:
         return code
 
 
-class _Stage:
-    """Our end of the socket to one stage of the fork server."""
+class _Server:
+    """One fork server: its process, and our end of the socket to it."""
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, channel: socket.socket) -> None:
+        self.process = process
         loop = asyncio.get_running_loop()
         self._channel: socket.socket | None = channel
         self._forks: dict[str, ForkedProcess] = {}
@@ -64,10 +65,6 @@ class _Stage:
         self.loaded: asyncio.Future[int] = loop.create_future()
         channel.setblocking(False)
         loop.add_reader(channel, self._read)
-
-    @property
-    def is_open(self) -> bool:
-        return self._channel is not None
 
     def send(self, message: Mapping[str, Any], fds: Sequence[int]) -> None:
         if self._channel is None:
@@ -78,7 +75,7 @@ class _Stage:
         self._forks[fork.id] = fork
 
     def retire(self) -> None:
-        """Close the socket when the last of its forks has ended; the stage's process ends with its socket."""
+        """Close the socket when the last of its forks has ended; the process ends with its socket."""
         self._is_retired = True
         if not self._forks:
             self.close()
@@ -110,13 +107,12 @@ class _Stage:
             fork.pid = message["pid"]
             fork.forked.set_result(fork.pid)
         elif "exited" in message:
-            if message["exited"] in self._forks:  # otherwise a stage exited
-                _end(self._forks.pop(message["exited"]), message["code"])
+            _end(self._forks.pop(message["exited"]), message["code"])
             if self._is_retired and not self._forks:
                 self.close()
 
     def _end_forks(self) -> None:
-        """The stage ended; the kernel killed its children."""
+        """The fork server ended; the kernel killed its children."""
         self.close()
         if not self.loaded.done():
             self.loaded.set_exception(NotReady("the fork server ended while it loaded the libraries"))
@@ -134,7 +130,7 @@ def _end(fork: ForkedProcess, code: int) -> None:
 
 
 class ForkClient:
-    """Starts the fork server and talks to its stages."""
+    """Starts fork servers and talks to them."""
 
     def __init__(
         self,
@@ -149,68 +145,59 @@ class ForkClient:
         self._on_output = on_output
         self._on_lost = on_lost
         self._numbers = itertools.count(1)
-        self._process: asyncio.subprocess.Process | None = None
-        self._first: _Stage | None = None
-        self._second: _Stage | None = None
-        self._next: _Stage | None = None  # that was asked for
+        self._current: _Server | None = None  # that forks
+        self._following: dict[_Server, asyncio.Task[None]] = {}  # of all whose process lives
 
     @property
     def pid(self) -> int | None:
-        return self._process.pid if self._process else None
+        return self._current.process.pid if self._current else None
 
     async def start(self) -> None:
         """Start the fork server; it forks as soon as :meth:`wait_loaded` returns."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = await spawn(
-                [sys.executable, "-m", "emulator.processes.fork_server", str(theirs.fileno()), str(os.getpid())],
-                environment=self._environment,
-                pass_fds=[theirs.fileno()],
-                cwd=self._project,
-            )
-        self._first = _Stage(ours)
-        self._following = asyncio.get_running_loop().create_task(self._follow(self._process))
+        self._current = await self._spawn()
 
     async def wait_loaded(self) -> int:
-        """The milliseconds that loading the libraries took.
+        """The milliseconds that loading the libraries and the code that functions import took.
 
         Raises:
             NotReady: the fork server ended instead; the log has its output.
         """
-        if self._first is None:
+        if self._current is None:
             raise NotReady("the fork server was not started")
-        return await asyncio.shield(self._first.loaded)
-
-    def begin_renewal(self) -> None:
-        """Ask for what :meth:`renew` waits for. The fork server begins when it has loaded the libraries."""
-        if self._first is None:
-            raise NotReady("the fork server was not started")
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._next = _Stage(ours)
-        with theirs, contextlib.suppress(ConnectionError):  # it ended: renew() says so
-            self._first.send({"stage": f"stage-{next(self._numbers)}"}, [theirs.fileno()])
+        return await asyncio.shield(self._current.loaded)
 
     async def renew(self) -> None:
         """Load the code that functions import, as it is on disk now, for later forks. Earlier forks keep theirs.
 
         Raises:
-            NotReady: the fork server ended instead; the log has its output.
+            NotReady: it does not load, and later forks have the code of before; the log has the output.
         """
-        await self.wait_loaded()
-        if self._next is None:
-            self.begin_renewal()
-        stage, self._next, old = self._next, None, self._second
-        if stage is None:
-            return
+        server = await self._spawn()
         try:
-            await asyncio.wait_for(asyncio.shield(stage.loaded), STAGE_LIMIT_S)
+            await asyncio.wait_for(asyncio.shield(server.loaded), LOAD_LIMIT_S)
         except (NotReady, TimeoutError):
-            stage.close()
-            self._second = None  # forks of the first stage load the shared code themselves
-        else:
-            self._second = stage
+            server.close()
+            await stop(server.process, timeout_s=1)
+            raise NotReady(
+                "the saved code can't be loaded: the functions go on with the code of before; see the lines of "
+                "fork-server in the log"
+            ) from None
+        old, self._current = self._current, server
         if old is not None:
             old.retire()
+
+    async def _spawn(self) -> _Server:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            process = await spawn(
+                [sys.executable, "-m", "emulator.processes.fork_server", str(theirs.fileno()), str(os.getpid())],
+                environment=self._environment,
+                pass_fds=[theirs.fileno()],
+                cwd=self._project,
+            )
+        server = _Server(process, ours)
+        self._following[server] = asyncio.get_running_loop().create_task(self._follow(server))
+        return server
 
     def fork(
         self,
@@ -223,15 +210,14 @@ class ForkClient:
         sockets: Sequence[socket.socket] = (),
     ) -> ForkedProcess:
         """Request a process that runs ``entry(options, ready_fd, socket_fds)``."""
-        stage = self._second if self._second is not None and self._second.is_open else self._first
-        if stage is None:
+        if self._current is None:
             raise NotReady("the fork server is not running")
-        fork = ForkedProcess(f"{name}-{next(self._numbers)}", name, on_line, stage)
-        stage.add(fork)
+        fork = ForkedProcess(f"{name}-{next(self._numbers)}", name, on_line, self._current)
+        self._current.add(fork)
         pipes = [os.pipe() for _ in range(3)]
         message = {"fork": fork.id, "name": name, "entry": entry, "options": options, "env": environment}
         try:
-            stage.send(message, [*(write for _, write in pipes), *(sock.fileno() for sock in sockets)])
+            fork.server.send(message, [*(write for _, write in pipes), *(sock.fileno() for sock in sockets)])
         finally:
             for _, write in pipes:
                 os.close(write)
@@ -246,7 +232,7 @@ class ForkClient:
         """Send a signal to the process, or to its whole *group*; an ended process is no error."""
         if not fork.ended.done():
             with contextlib.suppress(OSError, NotReady):
-                fork.stage.send({"kill": fork.id, "signal": number, "group": group}, [])
+                fork.server.send({"kill": fork.id, "signal": number, "group": group}, [])
 
     async def stop_fork(self, fork: ForkedProcess, timeout_s: float) -> bool:
         """Send SIGTERM, wait, then SIGKILL its group. True when it ended before the SIGKILL."""
@@ -258,23 +244,24 @@ class ForkClient:
         return False
 
     async def stop(self) -> None:
-        """End the fork server and every process that it still has."""
+        """End every fork server and every process that it still has."""
         self._on_lost = lambda _: None
-        for stage in (self._next, self._second, self._first):
-            if stage is not None:
-                stage.close()
-        if self._process is not None:
+        for server, following in list(self._following.items()):
             # It ends when its socket closes, after it has reaped its children. A signal would leave zombies.
+            server.close()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), 2)
-            await stop(self._process, timeout_s=1)
-            await self._following
-            self._process = None
+                await asyncio.wait_for(server.process.wait(), 2)
+            await stop(server.process, timeout_s=1)
+            await following
+        self._current = None
 
-    async def _follow(self, process: asyncio.subprocess.Process) -> None:
-        if process.stdout is not None:
-            await follow(process.stdout, self._on_output)
-        self._on_lost(await process.wait())
+    async def _follow(self, server: _Server) -> None:
+        if server.process.stdout is not None:
+            await follow(server.process.stdout, self._on_output)
+        code = await server.process.wait()
+        del self._following[server]
+        if server is self._current:
+            self._on_lost(code)
 
 
 class _Lines(asyncio.Protocol):

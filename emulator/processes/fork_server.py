@@ -1,11 +1,10 @@
 """The fork server: loads the libraries once, and forks a ready-made process for each function.
 
-It has two stages. The first stage loads third-party libraries and lives as long as the emulator. The second stage is a
-fork of the first that has also loaded the code that our functions import, as it was on disk at that moment. When that
-code changes, a new second stage takes its place. A function is a fork of the second stage and loads only its own file.
-Hot reload is nothing more than that.
+It loads third-party libraries, and the code that our functions import, as it is on disk at that moment. A function is a
+fork of it and loads only its own file. When code changes that more than one function imports, a new fork server takes
+its place. Hot reload is nothing more than that.
 
-A stage has no threads, because a fork copies only one. It is the parent of its forks, so only the stage sends them
+The fork server has no threads, because a fork copies only one. It is the parent of its forks, so only it sends them
 signals and learns when they end.
 
 The protocol is JSON over one socket (``SOCK_SEQPACKET``, which keeps messages apart), with file descriptors beside it:
@@ -13,7 +12,6 @@ The protocol is JSON over one socket (``SOCK_SEQPACKET``, which keeps messages a
 ========== ======================================================= =========================================
 request    ``{"fork": id, "name", "entry", "options", "env"}``      fds: stdout, stderr, ready, *sockets*
            ``{"kill": id, "signal", "group"}``
-           ``{"stage": id}``                                        fds: the new stage's end of a socket
 event      ``{"loaded": ms}``, ``{"forked": id, "pid"}``,
            ``{"exited": id, "code"}`` (negative: a signal)
 ========== ======================================================= =========================================
@@ -65,14 +63,12 @@ PRELOADED = (
 )
 # structlog and uvicorn import these where they are installed, and no function uses them. Deployed functions lack both.
 UNWANTED = ("rich", "watchfiles")
-OURS = ("shared", "functions", "infra", "spark_jobs")
 OF_EACH_START = (
     "infra.runner.serve",
     "shared.roster.new_database",
     "shared.channels.discord.channel",
     "shared.channels.telegram.channel",
 )
-NOT_RELOADED = ("infra", "infra.processes")  # our code that the fork server itself needs; no function loads it
 MAX_MESSAGE = 1 << 18  # bytes: room for several environments
 MAX_FDS = 16
 
@@ -89,9 +85,7 @@ def main() -> int:
         sys.modules[name] = None  # type: ignore[assignment]  # the import system's word for "there is none"
     for module in PRELOADED:
         importlib.import_module(module)
-    ours = sorted(name for name in sys.modules if name.partition(".")[0] in OURS and name not in NOT_RELOADED)
-    if ours:
-        raise AssertionError(f"the first stage must not load our own code, or a reload would have no effect: {ours}")
+    load_functions()
     gc.freeze()
     _say_loaded(channel, started)
     return ForkServer(channel).run()
@@ -120,7 +114,7 @@ def load_functions() -> None:
 
 def _make_what_each_start_makes() -> None:
     """What a function would make once for itself, and then share with no other process: 1.4 MB."""
-    from shared.core.settings import Settings  # ours, so not in the first stage
+    from shared.core.settings import Settings  # ours: an error of theirs stops nothing
     from shared.db.engine import schema
 
     schema.migrations()
@@ -162,8 +156,6 @@ class ForkServer:
         message = json.loads(data)
         if "fork" in message:
             self._fork(message, fds)
-        elif "stage" in message:
-            self._stage(message, fds)
         elif "kill" in message:
             self._kill(message)
         return True
@@ -177,14 +169,6 @@ class ForkServer:
             os.close(fd)
         self._children[pid] = message["fork"]
         self._tell({"forked": message["fork"], "pid": pid})
-
-    def _stage(self, message: Mapping[str, Any], fds: Sequence[int]) -> None:
-        parent = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            _become_stage(fds[0], parent=parent, inherited=(self._channel, self._wakeup_in, self._wakeup_out))
-        os.close(fds[0])
-        self._children[pid] = message["stage"]
 
     def _kill(self, message: Mapping[str, Any]) -> None:
         # Only children that are not reaped yet: no other process can have their ids.
@@ -220,24 +204,6 @@ class ForkServer:
         for pid in self._children:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
-
-
-def _become_stage(fd: int, *, parent: int, inherited: Sequence[socket.socket | int]) -> None:
-    """In the child: load the shared code, and take requests on the new socket. Never returns."""
-    code = 1
-    try:
-        _leave(parent, inherited)
-        name_process("fork-server-2")
-        started = time.monotonic()
-        channel = socket.socket(fileno=fd)
-        load_functions()
-        gc.freeze()
-        _say_loaded(channel, started)
-        code = ForkServer(channel).run()
-    except BaseException:  # noqa: BLE001 - the process ends here and prints why
-        traceback.print_exc()
-    finally:
-        os._exit(code)
 
 
 def _leave(parent: int, inherited: Sequence[socket.socket | int]) -> None:
@@ -280,7 +246,7 @@ def _become(
         with contextlib.suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()
-        os._exit(code)  # not sys.exit: the clean-up of the stage must not run here
+        os._exit(code)  # not sys.exit: the clean-up of the fork server must not run here
 
 
 def _receive(channel: socket.socket) -> tuple[bytes, list[int]]:

@@ -120,7 +120,7 @@ class Supervisor:
         await self._start_platforms()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._start_s3())
-            group.create_task(self._fork_client.renew())
+            group.create_task(self._fork_client.wait_loaded())
         await self._start_database()
         self._stoppers["functions"] = self._stop_functions
         async with asyncio.TaskGroup() as group:
@@ -185,7 +185,6 @@ class Supervisor:
         )
         await self._fork_client.start()
         self._stoppers["fork server"] = self._fork_client.stop
-        self._fork_client.begin_renewal()
         await self._s3.start()
         self._stoppers["s3"] = self._s3.stop
         return s3_socket

@@ -41,7 +41,7 @@ import json, os, signal, socket, sys
 def tell():
     print(json.dumps([name for name, module in sys.modules.items() if module]), flush=True)
 
-def stage(options, ready, sockets):
+def server(options, ready, sockets):
     tell()
 
 def serve(options, ready, sockets):
@@ -55,7 +55,7 @@ def serve(options, ready, sockets):
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """The modules of the fork server's second stage, and of each function when it is ready."""
+    """The modules of the fork server, and of each function when it is ready."""
     place = tmp_path_factory.mktemp("loaded")
     (place / "loaded.py").write_text(ENTRIES)
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(place)}
@@ -70,9 +70,9 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         client = ForkClient(ROOT, environment, print)
         await client.start()
         try:
-            await client.renew()
-            for name in ("stage", *FUNCTIONS):
-                entry = "loaded:stage" if name == "stage" else "loaded:serve"
+            await client.wait_loaded()
+            for name in ("server", *FUNCTIONS):
+                entry = "loaded:server" if name == "server" else "loaded:serve"
                 with socket.create_server(("127.0.0.1", 0)) as sock:
                     fork = client.fork(
                         name, entry, {"name": name}, of_functions,
@@ -91,7 +91,7 @@ def refused(modules: set[str], unwanted: set[str]) -> set[str]:
     return {name for name in modules for each in unwanted if name == each or name.startswith(f"{each}.")}
 
 
-@pytest.mark.parametrize(("name", "most"), {"stage": 1040, **dict.fromkeys(FUNCTIONS, 1100)}.items())
+@pytest.mark.parametrize(("name", "most"), {"server": 1040, **dict.fromkeys(FUNCTIONS, 1100)}.items())
 def test_the_fork_server_and_each_function_load_what_they_use(
     loaded: dict[str, set[str]], name: str, most: int
 ) -> None:
@@ -102,7 +102,7 @@ def test_the_fork_server_and_each_function_load_what_they_use(
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_finds_its_modules_loaded(loaded: dict[str, set[str]], name: str) -> None:
     """What it loads itself takes time at each of its starts, and memory that it shares with no other."""
-    own = {each for each in loaded[name] - loaded["stage"] if each.partition(".")[0] != "functions"}
+    own = {each for each in loaded[name] - loaded["server"] if each.partition(".")[0] != "functions"}
     assert len(own) <= 5, sorted(own)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from emulator.base.errors import NotReady
 from emulator.processes.fork_client import ForkClient, ForkedProcess
-from emulator.processes.fork_server import OURS, PRELOADED
 from tests.emulator.harness import ROOT, wait_until
 from tests.liveness import is_alive
 
@@ -90,11 +90,6 @@ def fork(fork_client: ForkClient, entry: str, said: list[str] | None = None, **m
         on_line=lambda text, is_error: lines.append(f"{'err' if is_error else 'out'}:{text}"),
         sockets=sockets,  # type: ignore[arg-type]
     )
-
-
-def test_the_first_stage_loads_no_code_of_ours() -> None:
-    """Otherwise a reload would run the old code."""
-    assert not [name for name in PRELOADED if name.partition(".")[0] in OURS]
 
 
 def test_a_fork_reports_that_it_is_ready_and_its_output(tmp_path: Path) -> None:
@@ -205,9 +200,9 @@ def test_the_code_that_functions_import_is_loaded_once_and_again_on_renewal(tmp_
     with_fork_client(tmp_path, scenario)
 
 
-def test_forks_of_an_old_stage_continue_after_a_renewal_and_can_be_stopped(tmp_path: Path) -> None:
+def test_forks_of_an_old_server_continue_after_a_renewal_and_it_ends_with_the_last(tmp_path: Path) -> None:
     async def scenario(fork_client: ForkClient) -> None:
-        await fork_client.renew()
+        old = fork_client.pid or 0
         process = fork(fork_client, "ready")
         assert await process.wait_ready(60)
 
@@ -215,6 +210,25 @@ def test_forks_of_an_old_stage_continue_after_a_renewal_and_can_be_stopped(tmp_p
 
         assert is_alive(process.pid)
         assert await fork_client.stop_fork(process, 60)
+        async with asyncio.timeout(60):
+            while is_alive(old):  # noqa: ASYNC110 - a process sets no event
+                await asyncio.sleep(0.01)
+        assert await fork(fork_client, "ends", code=0).wait_ended(60) == 0
+
+    with_fork_client(tmp_path, scenario)
+
+
+def test_after_a_renewal_that_does_not_load_the_code_of_before_goes_on(tmp_path: Path) -> None:
+    async def scenario(fork_client: ForkClient) -> None:
+        (tmp_path / "functions").mkdir()
+        (tmp_path / "functions" / "__init__.py").write_text("raise SystemExit('no code')")
+        before = fork_client.pid
+
+        with pytest.raises(NotReady, match="go on with the code of before"):
+            await fork_client.renew()
+
+        assert fork_client.pid == before
+        assert await fork(fork_client, "ends", code=0).wait_ended(60) == 0
 
     with_fork_client(tmp_path, scenario)
 

@@ -99,7 +99,7 @@ def play(folder: Path, scenario: Callable[[Scene], Awaitable[None]]) -> None:
         fork_client = ForkClient(folder, environment, print)
         await fork_client.start()
         try:
-            await fork_client.renew()
+            await fork_client.wait_loaded()
             functions = Functions(fork_client, Console("json", told))
             for name in NAMES:
                 (folder / "functions" / f"{name}.py").write_text(FUNCTION.replace("NAME", name))
