@@ -26,7 +26,7 @@ from shared.db.replica.object_store import ObjectStore
 _TEND_EVERY_S = 0.1  # whether a copy is whole
 _LIST_EVERY_S = 5.0  # what the bucket has; each listing is paid for
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 1.0, 30.0
-_CATCH_UP_S = 5.0  # at a takeover: for so long the follower may stay at one position that is not the last
+_CATCH_UP_S = 5.0  # at a takeover, more in a slow bucket: so long the follower may stay before the last position
 _LOOK_S = 0.02
 
 
@@ -125,12 +125,13 @@ class WarmCopies:
         """Wait until the copy has everything, end its follower, and move it; or why the copy is of no use."""
         began_s = sync_permit.now_s()
         newest = await in_daemon_thread(lambda: newest_position(self._store, follower.prefix, follower.txid or ""))
+        limit_s = _CATCH_UP_S + follower.progress.patience_s
         while (follower.txid or "") < newest:
             now_s = sync_permit.now_s()
             follower.look(newest, now_s)
             if follower.pid is None:
                 return f"the follower ended: {follower.last_line}"
-            if follower.txid is not None and now_s - max(began_s, follower.progress.moved_s) > _CATCH_UP_S:
+            if follower.txid is not None and now_s - max(began_s, follower.progress.moved_s) > limit_s:
                 return f"the follower stays at {follower.txid}, and the bucket has {newest}"
             await asyncio.sleep(_LOOK_S)
         if not await follower.end():
@@ -164,8 +165,10 @@ class WarmCopies:
 
     async def _look(self, follower: Follower) -> None:
         known = follower.txid or follower.progress.newest
+        began_s = sync_permit.now_s()
         newest = await in_daemon_thread(lambda: newest_position(self._store, follower.prefix, known))
-        follower.look(newest, sync_permit.now_s())
+        now_s = sync_permit.now_s()
+        follower.look(newest, now_s, listing_s=now_s - began_s)
 
     async def _tend(self, now_s: float) -> None:
         kept = self.kept.facts(now_s, self._still_s) if self.kept else None

@@ -10,6 +10,7 @@ from enum import Enum, auto
 from shared.db.replica.lease_record import ReplicaPrefix
 
 STILL_S = 30.0
+_LISTINGS = 4  # the follower's and ours, and as many again on a bad day
 
 
 class CopyStep(Enum):
@@ -61,6 +62,7 @@ class FollowerProgress:
         moved_s: when its position last changed, or it last had everything.
         level_s: when it last had everything; None if it never had.
         seen_s: when *newest* was listed.
+        listing_s: how long the slowest listing took. The follower lists the bucket too, before each step.
     """
 
     txid: str | None = None
@@ -68,8 +70,9 @@ class FollowerProgress:
     moved_s: float = 0.0
     level_s: float | None = None
     seen_s: float = 0.0
+    listing_s: float = 0.0
 
-    def saw(self, txid: str | None, newest: str, now_s: float) -> "FollowerProgress":
+    def saw(self, txid: str | None, newest: str, now_s: float, *, listing_s: float = 0.0) -> "FollowerProgress":
         """The progress after a look at *now_s*.
 
         A busy host commits between the listing and the look, so a follower that is well is hardly ever level with the
@@ -79,11 +82,17 @@ class FollowerProgress:
         was_level = txid is not None and self.newest != "" and self.newest <= txid
         level_s = now_s if is_level else self.seen_s if was_level else self.level_s
         has_moved = txid != self.txid or is_level
-        return FollowerProgress(txid, newest, now_s if has_moved else self.moved_s, level_s, now_s)
+        moved_s = now_s if has_moved else self.moved_s
+        return FollowerProgress(txid, newest, moved_s, level_s, now_s, max(self.listing_s, listing_s))
+
+    @property
+    def patience_s(self) -> float:
+        """What a slow bucket adds to every limit of time of this follower."""
+        return _LISTINGS * self.listing_s
 
     def stands_still(self, now_s: float, still_s: float = STILL_S) -> bool:
-        """Whether the bucket has newer commits, and the follower has not come on for *still_s*."""
-        return self.txid is not None and self.newest > self.txid and now_s - self.moved_s >= still_s
+        """Whether the bucket has newer commits, and the follower has not come on for *still_s* and its patience."""
+        return self.txid is not None and self.newest > self.txid and now_s - self.moved_s >= still_s + self.patience_s
 
     @property
     def commits_behind(self) -> int:

@@ -73,9 +73,9 @@ class Follower:
         except OSError:
             return None
 
-    def look(self, newest: str, now_s: float) -> None:
-        """Note how far it has come; *newest* is the newest position in the bucket."""
-        self.progress = self.progress.saw(self.txid, newest, now_s)
+    def look(self, newest: str, now_s: float, *, listing_s: float = 0.0) -> None:
+        """Note how far it has come; *newest* is the newest position in the bucket, which took *listing_s* to list."""
+        self.progress = self.progress.saw(self.txid, newest, now_s, listing_s=listing_s)
 
     def facts(self, now_s: float, still_s: float) -> CopyFacts:
         """What the decisions want to know."""

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from infra.litestream.standby.decisions import FollowerProgress
 
 _NO_PROGRESS = FollowerProgress()
-LEVEL_WITHIN_S = 30.0  # a standby whose copy had everything so long ago is well
+LEVEL_WITHIN_S = 30.0  # a standby whose copy had everything so long ago is well; longer in a slow bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def trouble(facts: StandbyFacts) -> str | None:
     if not facts.is_usable:
         return "the warm copy is of an earlier prefix, or its follower ended: a takeover now would restore first"
     level_s = facts.progress.level_s
-    if level_s is None or facts.now_s - level_s > LEVEL_WITHIN_S:
+    if level_s is None or facts.now_s - level_s > LEVEL_WITHIN_S + facts.progress.patience_s:
         behind = facts.progress.commits_behind
         return f"the warm copy is behind by {behind} commits; if that goes on, look at the network to the bucket"
     return None

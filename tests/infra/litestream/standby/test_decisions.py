@@ -43,6 +43,13 @@ def test_a_follower_that_does_not_come_on_while_the_bucket_does_stands_still():
     assert not progress.saw(TWO, TWO, 40.0).stands_still(90.0, 30)
 
 
+def test_a_follower_has_more_time_where_the_bucket_lists_slowly():
+    """It lists too, before each step: another one that restores anew would be no quicker, and so on for ever."""
+    progress = FollowerProgress().saw(ONE, ONE, 10.0, listing_s=20.0).saw(ONE, TWO, 15.0, listing_s=0.5)
+    assert not progress.stands_still(119.9, 30)
+    assert progress.stands_still(120.0, 30)
+
+
 def test_a_follower_of_a_bucket_in_which_nothing_happens_does_not_stand_still():
     progress = FollowerProgress().saw(ONE, ONE, 10.0).saw(ONE, ONE, 900.0)
 

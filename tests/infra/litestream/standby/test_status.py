@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -23,6 +25,8 @@ def standby(**facts):
         (standby(is_usable=False), "of an earlier prefix, or its follower ended"),
         (standby(progress=BEHIND), "behind by 3 commits"),
         (standby(progress=FollowerProgress("0000000000000007", "000000000000000a", 99.0, 99.0)), None),
+        (standby(progress=replace(BEHIND, listing_s=3.0)), None),
+        (standby(progress=replace(BEHIND, listing_s=2.0)), "behind by 3 commits"),
         (standby(stuck="non-contiguous ltx files"), "another one can't be restored: non-contiguous ltx files"),
         (standby(problem="it timed out"), "the bucket does not answer: it timed out"),
     ],
