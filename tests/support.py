@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from shared.core import ids
+from shared.db.access import user_roles, users
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, messages, responses, sessions
 from shared.db.queue.claims import Claim
@@ -28,6 +29,14 @@ def make_agent(conn: apsw.Connection, agent: str, **settings: Any) -> str:
     with transaction(conn):
         agents.save(conn, agents.Agent(agent, agent.title(), **settings), now_ms=NOW)
     return agent
+
+
+def make_owner(conn: apsw.Connection, sender: str = "1") -> int:
+    """The id of a user on Telegram, an owner."""
+    with transaction(conn):
+        user = users.ensure(conn, "telegram", sender, name="Olga", now_ms=NOW)
+        user_roles.grant(conn, user.id, "owner", None, by="a test", now_ms=NOW)
+    return user.id
 
 
 def make_chat(conn: apsw.Connection, chat: str = "100", channel: str = "telegram", *, is_group: bool = False) -> int:

@@ -1,4 +1,4 @@
-"""``emulator status`` names what is not well, also where every process runs."""
+"""``emulator status`` names what is not ready, also where every process runs."""
 
 import json
 import os
@@ -41,8 +41,8 @@ def test_an_s3_that_stands_still_and_a_replica_that_is_behind_are_named(emulator
 
     assert shown.returncode == 1
     assert f"emulator[{running.process.pid}] NOT READY" in shown.stdout
-    assert f"  not well: S3 (process {s3}) does not answer within 1 s at http://127.0.0.1:" in shown.stdout
-    assert "  not well: replication is behind: Litestream did not answer within 2 s" in shown.stdout
+    assert f"  not ready: S3 (process {s3}) does not answer within 1 s at http://127.0.0.1:" in shown.stdout
+    assert "  not ready: replication is behind: Litestream did not answer within 2 s" in shown.stdout
     wait_until(lambda: command(project, "status").returncode == 0, what="an emulator that is well again")
     assert running.stop() == 0
 
@@ -57,7 +57,7 @@ def test_a_dead_s3_is_named_with_its_cause(emulator: Start, project: Path) -> No
 
     def named() -> bool:
         shown = command(project, "status")
-        return shown.returncode == 1 and "not well: S3 is down: it ended with code 3 and is restarted" in shown.stdout
+        return shown.returncode == 1 and "not ready: S3 is down: it ended with code 3 and is restarted" in shown.stdout
 
     wait_until(named, what="the cause in the status")
     status, body = running.get("/_emulator/ready")

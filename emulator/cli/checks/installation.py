@@ -16,11 +16,12 @@ from emulator.cli.checks.finding import Finding, ok, problem, warning
 from infra.discord_relay.settings import RelaySettings  # noqa: F401 - its variables are known then
 from shared.agents import registry
 from shared.agents.programs import containment
+from shared.conversation.access import health
 from shared.core.errors import ConfigInvalid, PostroomError, UnknownName
+from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings, known_variables
 from shared.db.engine import owner_only, schema
 from shared.db.engine.connection import open_connection
-from shared.db.roster import agent_pauses
 
 _SET_TOKEN = "echo POSTROOM_API_TOKEN=$(openssl rand -hex 24) >> .env, and start again"  # noqa: S105 - a command
 
@@ -141,22 +142,18 @@ def _why_not(agent: StoredAgent) -> str | None:
         return str(error)
 
 
-def paused_agents(path: Path) -> Iterator[Finding]:
-    """The agents that are paused, in the database of *path*: their messages wait."""
+def state(path: Path, chosen: Settings, *, now_ms: int) -> Iterator[Finding]:
+    """What the database of *path* says of its health."""
     try:
         conn = open_connection(path, readonly=True)
         try:
-            found = agent_pauses.paused(conn)
+            found = health.of(conn, path, AccessPolicy.of(chosen), timezone=chosen.timezone, now_ms=now_ms)
         finally:
             conn.close()
     except (PostroomError, apsw.Error):
         return  # there is no database, or one of an older release; ``database`` tells
-    for each in found.values():
-        yield warning(
-            "agent",
-            f"{each.agent} is paused ({each.code}), and its messages wait: {each.reason}",
-            f"when its cause is gone: emulator agents resume {each.agent}",
-        )
+    yield from (problem("not ready", sentence) for sentence in found.stops)
+    yield from (warning("needs you", sentence) for sentence in found.needs)
 
 
 def token(chosen: Settings, found: Sequence[StoredAgent]) -> Finding:

@@ -86,7 +86,7 @@ def _findings(state: StateFolder) -> Iterator[Finding]:
     if (proven := proof.finding(path, now_ms=clock.now_ms())) is not None:
         yield proven
     yield from installation.agents(agents)
-    yield from installation.paused_agents(path)
+    yield from installation.state(path, chosen, now_ms=clock.now_ms())
     known = models.load(files, os.environ)
     yield from [known] if isinstance(known, Finding) else models.findings(known, agents, now_ms=clock.now_ms())
     yield installation.token(chosen, agents)

@@ -1,6 +1,6 @@
-"""``emulator status``: what runs and what is not well, in an emulator on this machine or in a Postroom elsewhere."""
+"""``emulator status``: what runs, what is not ready and what needs a person, here or in a Postroom elsewhere."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ NOT_WELL = 1
 
 
 def status(state: frame.State = None, url: frame.Url = None, as_json: frame.Json = False) -> None:
-    """Show what runs, where, and what is not well. Ends with 1 if anything is not well, 69 if nothing runs there."""
+    """Show what runs, where, what is not ready, and what needs you. Ends with 1 if there is any, 69 if nothing runs."""
     command_result = frame.run_on_either(state, url, of_emulator=_of_emulator, of_postroom=_of_postroom)
     output.write(command_result, as_json=as_json)
     raise typer.Exit(command_result.code)
@@ -28,12 +28,24 @@ def _of_emulator(state: Path) -> CommandResult:
     facts = client.get_json(instance["urls"]["gateway"], "/_emulator/status")
     if facts is None:
         raise errors.NotReady(f"emulator[{instance['pid']}] does not answer at {instance['urls']['gateway']}")
-    known = _read_status(state)
+    known, health = _read(state, "status"), _read(state, "health")
     facts["channels"], facts["proven"] = known.get("channels", {}), (known.get("replica") or {}).get("provenRestore")
-    if not facts.get("past"):  # what was wrong then is not wrong now
-        facts["problems"] += paused_channels(facts["channels"]) + paused_agents(_read_agents(state))
-    facts["ready"] = not facts["problems"]
-    return result(facts, *_emulator_lines(facts), code=0 if facts["ready"] else NOT_WELL)
+    down = facts["problems"]  # of the emulator's own processes
+    facts["notReady"] = down + [each for each in health.get("notReady", ()) if each not in down]
+    facts["needsYou"] = [each for each in health.get("needsYou", ()) if not _is_known(each, down)]
+    facts["problems"] = facts["notReady"] + facts["needsYou"]
+    facts["ready"] = not facts["notReady"]
+    return result(facts, *_emulator_lines(facts), code=NOT_WELL if facts["problems"] else 0)
+
+
+def _is_known(sentence: str, known: Sequence[str]) -> bool:
+    """Whether *known* has the same, perhaps with another reason: that replication is behind."""
+    return any(each.partition(":")[0] == sentence.partition(":")[0] for each in known)
+
+
+def _troubles(facts: Mapping[str, Any]) -> Iterator[str]:
+    yield from (f"  not ready: {each}" for each in facts["notReady"])
+    yield from (f"  needs you: {each}" for each in facts["needsYou"])
 
 
 def _emulator_lines(facts: Mapping[str, Any]) -> Iterator[str]:
@@ -41,8 +53,7 @@ def _emulator_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     yield f"emulator[{facts['pid']}] {ready}, up {facts['uptime_s']:.0f} s, state {facts['state']}"
     if facts.get("past"):
         yield f"  {facts['past']['sentence']}: {facts['past']['replica']}"
-    for problem in facts["problems"]:
-        yield f"  not well: {problem}"
+    yield from _troubles(facts)
     for name, url in facts["urls"].items():
         yield f"  {name:<11} {url}"
     for function in facts["functions"]:
@@ -59,63 +70,26 @@ def proven_line(proof: Mapping[str, Any] | None) -> str:
     return f"a restore of {time_span(proof['age'] * 1000)} ago was the database (emulator replica status)"
 
 
-def _read_status(state: Path) -> dict[str, Any]:
-    """The status of the API; empty if it does not answer, which is a problem of its own."""
+def _read(state: Path, what: str) -> dict[str, Any]:
+    """What the API says; empty if it does not answer, which is a problem of its own."""
     try:
-        found: dict[str, Any] = client.find(state, None).get("status")
+        found: dict[str, Any] = client.find(state, None).get(what)
     except EmulatorError:
         return {}
     return found
-
-
-def _read_agents(state: Path) -> dict[str, Any]:
-    """The agents of the API by id; none if it does not answer."""
-    try:
-        found: dict[str, Any] = client.find(state, None).get("agents")
-    except EmulatorError:
-        return {}
-    return found
-
-
-def paused_agents(agents: Mapping[str, Any]) -> list[str]:
-    """A sentence for each agent that can't work. One that an operator paused is as that operator wants it."""
-    return [
-        f"agent {id_} is paused ({each['paused']['code']}), and its messages wait: {each['paused']['reason']}. "
-        f"When it is mended: emulator agents resume {id_}"
-        for id_, each in agents.items()
-        if each.get("paused") and each["paused"]["code"] != "by_hand"
-    ]
-
-
-_HEARS = {"kinds_missing": "does not receive everything"}  # by the code of a channel that is deaf
-
-
-def paused_channels(channels: Mapping[str, Any]) -> list[str]:
-    """A sentence for each channel that sends nothing, or may receive nothing."""
-    found = [
-        f"{name} is paused, and its answers wait: {each['paused']['reason']}. Set the right token and restart"
-        for name, each in channels.items()
-        if each.get("paused")
-    ]
-    found += [
-        f"{name} can't send, and its answers wait: {each['outage']['reason']}. Postroom asks again by itself"
-        for name, each in channels.items()
-        if each.get("outage")
-    ]
-    return found + [
-        f"{name} {_HEARS.get(each['deaf']['code'], 'receives nothing')}: {each['deaf']['reason']}. "
-        f"To mend it: {each['deaf']['command']}"
-        for name, each in channels.items()
-        if each.get("deaf")
-    ]
 
 
 def _of_postroom(api: RestClient) -> CommandResult:
     facts = api.get("health")
     proven = (api.get("status").get("replica") or {}).get("provenRestore")
-    lines = [f"Postroom at {api.url}: {'well' if facts['ok'] else 'NOT WELL'}"]
-    lines += [f"  not well: {problem}" for problem in facts["problems"]]
-    return result(facts, *lines, FactList(_health(facts, proven)), code=0 if facts["ok"] else NOT_WELL)
+    word = "NOT READY" if facts["notReady"] else "ready"
+    return result(
+        facts,
+        f"Postroom at {api.url}: {word}",
+        *_troubles(facts),
+        FactList(_health(facts, proven)),
+        code=0 if facts["ok"] else NOT_WELL,
+    )
 
 
 def _health(facts: Mapping[str, Any], proven: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -4,15 +4,15 @@ from pathlib import Path
 
 from typing_extensions import TypedDict
 
-from shared.conversation.access import channel_watch
+from shared.conversation.access import health
+from shared.conversation.access.health import Health
 from shared.core.errors import NotReplicated
+from shared.core.policy import AccessPolicy
 from shared.core.time import clock
 from shared.db.engine import meta
 from shared.db.engine.named_rows import view_of
 from shared.db.replica.last_comparison import LastComparison
 from shared.db.replica.sync import sync
-from shared.db.roster import agent_pauses
-from shared.db.roster.agent_pauses import AgentPause
 from shared.rest.http.endpoint import endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.replication.replica import overdue
@@ -47,13 +47,16 @@ class ComparisonView(TypedDict):
 
 
 class HealthView(TypedDict):
-    """*problems*: one sentence for each thing that is not well. *uptime*: of ``api``, in seconds. *lastSweep*: ms UTC.
+    """*notReady*: a sentence for each thing that stops the work. *needsYou*: for each that needs a person meanwhile.
 
+    *problems*: both; *ok*: there is none. *uptime*: of ``api``, in seconds. *lastSweep*: ms UTC.
     *replica* is null where ``api`` knows no Litestream, *comparison* where none was made.
     """
 
     ok: bool
     problems: list[str]
+    notReady: list[str]
+    needsYou: list[str]
     uptime: int
     functions: dict[str, FunctionHealth]
     lastSweep: int | None
@@ -69,38 +72,35 @@ async def get_health(service: Service) -> HealthView:
     last_sweep = _last_sweep(service)
     replica = await _replica(service)
     comparison = _comparison(service.settings.db)
-    problems = [f"{name} does not run: {_KICKED[name]}" for name, is_running in running.items() if not is_running]
+    found = Health(
+        [f"{name} does not run: {_KICKED[name]}" for name, is_running in running.items() if not is_running], []
+    )
     if service.past is None:  # what was wrong then is not wrong now
-        problems += _sweep_problems(last_sweep, since_ms=service.started_at, now_ms=now_ms)
-        problems += channel_watch.troubles(service.reader)
-        problems += _pauses(service)
+        found.stops.extend(_sweep_problems(last_sweep, since_ms=service.started_at, now_ms=now_ms))
+        found += health.of(
+            service.reader,
+            service.settings.db.absolute(),
+            AccessPolicy.of(service.settings),
+            timezone=service.settings.timezone,
+            now_ms=now_ms,
+        )
     if replica is not None and replica["problem"] is not None:
-        problems.append(f"replication is behind: {replica['problem']}")
+        found.needs.append(f"replication is behind: {replica['problem']}")
     if comparison is not None and not comparison["equal"]:
-        problems.append("the newest comparison found that the replica lacks something: `emulator verify` shows it")
-    problems += overdue(service, now_ms)
+        found.needs.append("the newest comparison found that the replica lacks something: `emulator verify` shows it")
+    found.needs.extend(overdue(service, now_ms))
+    problems = found.stops + found.needs
     return {
         "ok": not problems,
         "problems": problems,
+        "notReady": found.stops,
+        "needsYou": found.needs,
         "uptime": (now_ms - service.started_at) // 1000,
         "functions": {name: {"running": is_running} for name, is_running in running.items()},
         "lastSweep": last_sweep,
         "replica": replica,
         "comparison": comparison,
     }
-
-
-def _pauses(service: Service) -> list[str]:
-    """A sentence for each agent that Postroom paused."""
-    paused = agent_pauses.paused(service.reader).values()
-    return [_pause(each) for each in paused if each.paused_by == "postroom"]
-
-
-def _pause(pause: AgentPause) -> str:
-    return (
-        f"agent {pause.agent} is paused ({pause.code}), and its messages wait: {pause.reason}. When it is mended:"
-        f" emulator agents resume {pause.agent}"
-    )
 
 
 def _last_sweep(service: Service) -> int | None:

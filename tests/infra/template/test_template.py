@@ -23,7 +23,8 @@ DATA = {"POSTROOM_DB": "/data/postroom.db", "POSTROOM_RUN_DIR": "/data/run"}
 ZONE = {"POSTROOM_TIMEZONE": "UTC"}
 AGENTS = {"POSTROOM_AGENTS_DIR": "/data/agents"}
 REPLICATED = {"POSTROOM_DURABILITY": "local", "POSTROOM_LITESTREAM_SOCKET": "/data/litestream.sock"}
-WHO = {"POSTROOM_NEW_CHATS": "ask", "POSTROOM_SENDER_LIMIT": "120", "POSTROOM_CHAT_LIMIT": "600"}
+ASK = {"POSTROOM_NEW_CHATS": "ask"}
+WHO = {**ASK, "POSTROOM_SENDER_LIMIT": "120", "POSTROOM_CHAT_LIMIT": "600"}
 WHO |= {"POSTROOM_SENDER_BYTES": "104857600"}
 WEBHOOKS = DATA | AGENTS | ZONE | WHO | REPLICATED
 MODELS = {"POSTROOM_LOCAL_MODELS_URL": "", "POSTROOM_MODEL_PRICES": ""}
@@ -87,7 +88,7 @@ def test_the_template_is_read_exactly():
         function("deliver", 9003, 10_000, DATA | DELIVER | REPLICATED, TICKED + CHANNELS),
         function("sweep", 9004, 50_000, DATA | AGENTS | OUR_ADDRESSES, TICKED + CHANNELS),
         function("recurrence", 9005, 50_000, DATA | ZONE, TICKED),
-        function("api", 3777, 90_000, DATA | AGENTS | ZONE | REPLICATED | LEASH, ("POSTROOM_API_TOKEN",)),
+        function("api", 3777, 90_000, DATA | AGENTS | ZONE | ASK | REPLICATED | LEASH, ("POSTROOM_API_TOKEN",)),
     )
     assert deployment.ticks == (
         TickSpec("dispatch", 5000, "/tick", line_of("dispatch=5s@9002")[0]),

@@ -61,4 +61,5 @@ def test_a_paused_agent_is_a_warning_with_its_reason(project: Path, monkeypatch:
     monkeypatch.setenv("POSTROOM_DB", str(path))
     shown = CliRunner().invoke(app, ["doctor"])
     assert "assistant is paused (auth), and its messages wait: 401: expired" in shown.stdout
-    assert "to mend it: when its cause is gone: emulator agents resume assistant" in shown.stdout
+    assert "warning  needs you   agent assistant" in shown.stdout
+    assert "When it is mended: emulator agents resume assistant" in shown.stdout

@@ -7,7 +7,6 @@ from typer.testing import CliRunner
 
 from emulator.cli import client
 from emulator.cli.app import app
-from emulator.cli.commands.status import paused_agents, paused_channels
 from emulator.cli.output import local_time
 from shared.core.time import clock
 from shared.db.engine import meta
@@ -17,7 +16,7 @@ from shared.db.replica.last_comparison import LastComparison
 from shared.db.roster import agent_pauses
 from shared.runtime.kick import Listener
 from tests.emulator.cli.commands.conftest import Postroom
-from tests.support import NOW
+from tests.support import NOW, make_owner
 
 EQUAL = LastComparison(NOW, "000000000000000a", 29, 1234, [], None)
 
@@ -25,24 +24,23 @@ EQUAL = LastComparison(NOW, "000000000000000a", 29, 1234, [], None)
 def test_what_does_not_run_is_named_with_what_follows_from_it(postroom: Postroom) -> None:
     shown = postroom.run("status", code=1).stdout.splitlines()
 
-    assert shown[0] == f"Postroom at {postroom.url}: NOT WELL"
-    assert "  not well: dispatch does not run: no agent's turn begins" in shown
-    assert "  not well: deliver does not run: no response is sent" in shown
+    assert shown[0] == f"Postroom at {postroom.url}: NOT READY"
+    assert "  not ready: dispatch does not run: no agent's turn begins" in shown
+    assert "  not ready: deliver does not run: no response is sent" in shown
     assert postroom.run("status", "--json", code=1).stdout.startswith("{")
 
 
-def test_a_channel_whose_token_is_refused_is_named(postroom: Postroom) -> None:
-    channels = {
-        "discord": {"running": True},
-        "telegram": {"running": True, "paused": {"reason": "Telegram 401: Unauthorized", "since": 1, "nextCheckAt": 2}},
-    }
-    (sentence,) = paused_channels(channels)
-    assert sentence.startswith("telegram is paused, and its answers wait: Telegram 401: Unauthorized. ")
+def needs(postroom: Postroom) -> list[str]:
+    found: list[str] = json.loads(postroom.run("status", "--json", code=1).stdout)["needsYou"]
+    return found
 
+
+def test_a_channel_whose_token_is_refused_is_named(postroom: Postroom) -> None:
     with transaction(postroom.conn):
         channel_pauses.pause(postroom.conn, "telegram", "Telegram 401: Unauthorized", check_at=NOW, now_ms=NOW)
     try:
-        assert sentence in json.loads(postroom.run("status", "--json", code=1).stdout)["problems"]
+        sentence = "telegram is paused, and its answers wait: Telegram 401: Unauthorized. "
+        assert any(each.startswith(sentence) for each in needs(postroom))
     finally:
         with transaction(postroom.conn):
             channel_pauses.resume(postroom.conn, "telegram", now_ms=NOW)
@@ -52,19 +50,20 @@ def test_an_agent_that_can_not_work_is_named_and_one_paused_by_hand_is_not(postr
     with transaction(postroom.conn):
         agent_pauses.pause(postroom.conn, "assistant", "auth", "401: expired", now_ms=NOW)
     try:
-        (sentence,) = paused_agents(postroom.json("agents", "list"))
-        assert sentence.startswith("agent assistant is paused (auth), and its messages wait: 401: expired. ")
-        assert sentence in json.loads(postroom.run("status", "--json", code=1).stdout)["problems"]
+        sentence = "agent assistant is paused (auth), and its messages wait: 401: expired. "
+        assert any(each.startswith(sentence) for each in needs(postroom))
+        assert f"  needs you: {sentence}" in postroom.run("status", code=1).stdout
     finally:
         postroom.run("agents", "resume", "assistant")
     postroom.run("agents", "pause", "assistant")
     try:
-        assert paused_agents(postroom.json("agents", "list")) == []
+        assert not any("assistant" in each for each in needs(postroom))
     finally:
         postroom.run("agents", "resume", "assistant")
 
 
 def test_what_runs_is_well(postroom: Postroom, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_owner(postroom.conn)
     listening = [Listener(postroom.run_dir, name) for name in ("dispatch", "deliver")]
     with transaction(postroom.conn):
         meta.put(postroom.conn, "heartbeat_at", str(clock.now_ms()))
@@ -76,7 +75,7 @@ def test_what_runs_is_well(postroom: Postroom, monkeypatch: pytest.MonkeyPatch) 
             each.close()
 
     assert shown.exit_code == 0, shown.stdout
-    assert shown.stdout.startswith(f"Postroom at {postroom.url}: well\n")
+    assert shown.stdout.startswith(f"Postroom at {postroom.url}: ready\n")
     assert "not watched by the API" in shown.stdout, "this one has no Litestream"
 
 

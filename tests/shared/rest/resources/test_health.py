@@ -12,7 +12,7 @@ from shared.rest.resources.health import _sweep_problems
 from shared.runtime.kick import Listener
 from tests.api_client import get
 from tests.shared.db.replica.test_sync import SYNCED, Stranger
-from tests.support import NOW
+from tests.support import NOW, make_owner
 
 MINUTE = 60_000
 LATE = "no sweep for {} min: sweep or the ticker does not run. Nothing is rescued, and schedules wait"
@@ -20,8 +20,9 @@ BEHIND = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 16\r\n\r\nbucke
 
 
 @pytest.fixture
-def all_run(environment):
-    """Both functions that take kicks listen."""
+def all_run(environment, conn):
+    """Both functions that take kicks listen, and there is an owner."""
+    make_owner(conn)
     listening = [Listener(environment, name) for name in ("dispatch", "deliver")]
     yield
     for each in listening:

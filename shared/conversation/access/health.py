@@ -1,0 +1,88 @@
+"""One idea of health: what stops the work, and what needs a person while the work goes on.
+
+``emulator status``, ``emulator doctor`` and ``GET /api/health`` all ask here, so they say the same in the same words.
+"""
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from shared.conversation.access import channel_watch
+from shared.core.policy import AccessPolicy
+from shared.db.access import user_roles
+from shared.db.roster import agent_pauses
+from shared.db.roster.agent_pauses import AgentPause
+from shared.db.views import counts, spending
+
+_MB = 1024 * 1024
+_FULL_MB, _LOW_MB = 16, 100
+
+
+class Health(NamedTuple):
+    """Sentences, each with what to do. *stops*: the work stops. *needs*: it goes on, and somebody has to act."""
+
+    stops: list[str]
+    needs: list[str]
+
+    def __add__(self, other: "Health") -> "Health":  # type: ignore[override]
+        """Both."""
+        return Health(self.stops + other.stops, self.needs + other.needs)
+
+
+def of(conn: apsw.Connection, path: Path, policy: AccessPolicy, *, timezone: str, now_ms: int) -> Health:
+    """What the rows of the database at *path*, and its disk, say."""
+    needs = [*channel_watch.troubles(conn), *_pauses(conn), *_budgets(conn, timezone, now_ms=now_ms), *_dead(conn)]
+    if policy.new_chats == "ask" and not user_roles.owners(conn):
+        needs.append(
+            "nobody is an owner, so nobody is asked about a new chat, and its messages are dropped. Make one: "
+            "emulator pair (or choose another POSTROOM_NEW_CHATS)"
+        )
+    return of_disk(path, shutil.disk_usage(path.parent).free) + Health([], needs)
+
+
+def of_disk(path: Path, free: int) -> Health:
+    """Whether the disk of the database has room; *free*: bytes. Pure."""
+    says = f"{free // _MB} MB are free on the disk of {path}"
+    if free < _FULL_MB * _MB:
+        return Health([f"{says}: nothing more can be stored, so messages fail. Delete other files there"], [])
+    if free < _LOW_MB * _MB:
+        return Health([], [f"{says}: soon nothing more can be stored. Delete other files there"])
+    return Health([], [])
+
+
+def _pauses(conn: apsw.Connection) -> list[str]:
+    """A sentence for each agent that Postroom paused. One that an operator paused is as that operator wants it."""
+    return [_pause(each) for each in agent_pauses.paused(conn).values() if each.paused_by == "postroom"]
+
+
+def _pause(pause: AgentPause) -> str:
+    return (
+        f"agent {pause.agent} is paused ({pause.code}), and its messages wait: {pause.reason}. When it is mended:"
+        f" emulator agents resume {pause.agent}"
+    )
+
+
+def _budgets(conn: apsw.Connection, timezone: str, *, now_ms: int) -> list[str]:
+    """A sentence for each budget that is used up."""
+    return [
+        f"the budget in {each['unit']} of {each['agent'] or 'all agents'} for this {each['period']} is used up, so "
+        f"messages wait until it is over. To see it and give more: emulator budgets list"
+        for each in spending.all_budgets(conn, timezone, now_ms=now_ms)
+        if each["spent"] >= each["amount"] + each["extra"]
+    ]
+
+
+def _dead(conn: apsw.Connection) -> list[str]:
+    messages, responses = counts.dead(conn)
+    found = []
+    if messages:
+        found.append(f"{_count(messages, 'message is', 'messages are')} dead: emulator messages list")
+    if responses:
+        found.append(f"{_count(responses, 'response', 'responses')} could not be sent: emulator responses list")
+    return found
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
