@@ -119,6 +119,35 @@ def ignored(files: Iterable[EnvSetting], own: Mapping[str, str]) -> list[str]:
     ]
 
 
+def ignored_of_shell(
+    environ: Mapping[str, str],
+    effective: Mapping[str, str],
+    known: Collection[str],
+    from_shell: Collection[str] = FROM_SHELL,
+) -> list[str]:
+    """One sentence about the shell's settings without an effect, if there are any.
+
+    Args:
+        effective: what files and the emulator set; a variable that says the same is no news.
+        known: the names of all settings.
+    """
+    names = sorted(
+        name
+        for name, value in environ.items()
+        if value and name not in from_shell and effective.get(name, "") != value and _is_known(name, known)
+    )
+    if not names:
+        return []
+    return [
+        f"of this shell {', '.join(names)} {'has' if len(names) == 1 else 'have'} no effect here: put settings of "
+        "Postroom into .env; its database, its replica and the bots are the emulator's own"
+    ]
+
+
+def _is_known(name: str, known: Collection[str]) -> bool:
+    return any(fnmatchcase(name.upper(), pattern) for pattern in known if not pattern.startswith("AWS_"))
+
+
 def without_accounts(files: Iterable[EnvSetting]) -> list[EnvSetting]:
     """The settings of Postroom itself, and so of models; what belongs to an account of a platform is left out."""
     return [setting for setting in files if setting.name.upper().startswith("POSTROOM_")]
@@ -127,14 +156,11 @@ def without_accounts(files: Iterable[EnvSetting]) -> list[EnvSetting]:
 def unknown(files: Iterable[EnvSetting], known: Collection[str]) -> list[str]:
     """A sentence for each setting of a file that nothing reads, with the nearest of the *known* names."""
     names = sorted(name for name in known if "*" not in name)
-    patterns = [name for name in known if "*" in name]
     return [
         f"{setting.where}: {setting.name} is no setting of a function, and nothing here reads it"
         f"{_nearest(setting.name, names)}"
         for setting in files
-        if setting.name.upper() not in names
-        and not any(fnmatchcase(setting.name.upper(), pattern) for pattern in patterns)
-        and not setting.name.startswith("AWS_")
+        if not _is_known(setting.name, known) and not setting.name.startswith("AWS_")
     ]
 
 

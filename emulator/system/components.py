@@ -178,11 +178,16 @@ class Components:
         self.set_environments()
 
     def notes_on_settings(self) -> list[str]:
-        """A sentence for each line of the files that has no effect."""
+        """A sentence for each line of the files that has no effect, and one about the shell."""
         own = self.own_environment()
         declared = {name for spec in self.deployment.functions for name in (*spec.environment, *spec.secrets)}
         known = {*self.known_variables, *own, *declared, *self.deployment.emulator_environment}
-        return environment.ignored(self.files, own) + environment.unknown(self._used_files, known)
+        effective = {setting.name: setting.value for setting in self._used_files} | own
+        return [
+            *environment.ignored(self.files, own),
+            *environment.unknown(self._used_files, known),
+            *environment.ignored_of_shell(self._environ, effective, known, self._from_shell),
+        ]
 
     @property
     def _used_files(self) -> list[environment.EnvSetting]:

@@ -125,6 +125,23 @@ def test_a_setting_without_effect_is_reported() -> None:
     assert said.startswith(".env:7: POSTROOM_DB")
 
 
+def test_settings_of_the_shell_without_an_effect_are_told() -> None:
+    known = {"POSTROOM_DB", "POSTROOM_TIMEZONE", "POSTROOM_NEW_CHATS", "TELEGRAM_*_BOT_TOKEN", "AWS_REGION"}
+    effective = {"POSTROOM_DB": "/own.db", "POSTROOM_NEW_CHATS": "wire"}
+    shell = {
+        "POSTROOM_DURABILITY": "replicated",  # is taken
+        "POSTROOM_NEW_CHATS": "wire",  # a file says the same
+        "POSTROOM_URL": "http://127.0.0.1:3777",  # no setting of a function
+        "AWS_REGION": "x",
+        "HOME": "/home/ana",
+    }
+    assert environment.ignored_of_shell(shell, effective, known) == []
+    shell |= {"POSTROOM_TIMEZONE": "Europe/Zurich", "TELEGRAM_SALES_BOT_TOKEN": "secret", "POSTROOM_DB": "/x"}
+    (said,) = environment.ignored_of_shell(shell, effective, known | {"POSTROOM_DURABILITY"})
+    assert said.startswith("of this shell POSTROOM_DB, POSTROOM_TIMEZONE, TELEGRAM_SALES_BOT_TOKEN have no effect here")
+    assert "secret" not in said
+
+
 def test_an_unknown_setting_is_told_with_the_nearest_known_name() -> None:
     known = {"POSTROOM_UNKNOWN_SENDS", "POSTROOM_TIMEZONE", "TELEGRAM_BOT_USERNAME"}
     files = [
