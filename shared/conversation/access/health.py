@@ -12,6 +12,7 @@ import apsw
 from shared.conversation.access import channel_watch
 from shared.core.policy import AccessPolicy
 from shared.db.access import user_roles
+from shared.db.engine import file_system
 from shared.db.roster import agent_pauses
 from shared.db.roster.agent_pauses import AgentPause
 from shared.db.views import counts, spending
@@ -39,6 +40,8 @@ def of(conn: apsw.Connection, path: Path, policy: AccessPolicy, *, timezone: str
             "nobody is an owner, so nobody is asked about a new chat, and its messages are dropped. Make one: "
             "emulator pair (or choose another POSTROOM_NEW_CHATS)"
         )
+    if (doubt := file_system.doubt(path)) is not None:
+        needs.append(doubt)
     return of_disk(path, shutil.disk_usage(path.parent).free) + Health([], needs)
 
 

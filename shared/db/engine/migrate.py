@@ -3,22 +3,27 @@
 from pathlib import Path
 
 from shared.core.errors import DatabaseTooNew
-from shared.db.engine import meta, owner_only, schema
+from shared.db.engine import file_system, meta, owner_only, schema
 from shared.db.engine.connection import open_connection, rows, transaction
 
 
-def migrate(path: Path) -> int:
+def migrate(path: Path, *, mounts: Path = file_system.MOUNTS) -> int:
     """Apply the migrations that the database lacks. Several processes may call this at once.
 
     A new database has no agents yet: see :func:`shared.roster.new_database.prepare_database`.
+
+    Args:
+        mounts: the kernel's list of mounted file systems.
 
     Returns:
         The schema's version afterwards.
 
     Raises:
+        ConfigInvalid: the file system is no place for the database.
         DatabaseTooNew: a later release wrote the file; the file is unchanged.
         DatabaseRefused: another program made or changed the schema; the file is unchanged.
     """
+    file_system.check(path, mounts)
     owner_only.make_folder(path.parent)
     conn = open_connection(path)
     try:
