@@ -91,12 +91,10 @@ def refused(modules: set[str], unwanted: set[str]) -> set[str]:
     return {name for name in modules for each in unwanted if name == each or name.startswith(f"{each}.")}
 
 
-@pytest.mark.parametrize(("name", "most"), {"server": 1040, **dict.fromkeys(FUNCTIONS, 1100)}.items())
-def test_the_fork_server_and_each_function_load_what_they_use(
-    loaded: dict[str, set[str]], name: str, most: int
-) -> None:
+@pytest.mark.parametrize("name", ["server", *FUNCTIONS])
+def test_the_fork_server_and_each_function_load_what_they_use(loaded: dict[str, set[str]], name: str) -> None:
     assert refused(loaded[name], NOT_IN_FUNCTIONS) == set()
-    assert len(loaded[name]) <= most
+    assert len(loaded[name]) <= 1080
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
