@@ -12,16 +12,16 @@ import typer
 from emulator.base.errors import AlreadyInUse, Misconfigured, UsageError
 from emulator.base.hints import command_line
 from emulator.cli import output
+from emulator.cli.commands.channels.adapters import adapter_of
 from emulator.cli.commands.frame import Json, group, run_or_fail
 from emulator.cli.output import CommandResult, result
 from emulator.storage import own_address
-from shared.channels import registry
 from shared.channels.base import Registration
 from shared.channels.discord import command_list, connecting
 from shared.channels.discord.channel import DiscordChannel
 from shared.channels.discord.command_list import CommandRegistration
 from shared.core import accounts
-from shared.core.errors import ConfigInvalid, WrongState
+from shared.core.errors import WrongState
 from shared.core.settings import Settings
 from shared.runtime.http1_client import HttpClient
 
@@ -134,11 +134,7 @@ def _told(done: CommandRegistration, guild: str | None, address: str | None) -> 
 
 
 def _channel(account: str) -> DiscordChannel:
-    try:
-        return cast(DiscordChannel, registry.get(account))  # the registry's adapter of this platform
-    except ConfigInvalid as error:
-        hint = "Read the app's settings into this shell first: set -a; . ./bot.env; set +a"
-        raise Misconfigured(f"{error}. {hint}") from None
+    return cast(DiscordChannel, adapter_of(account))  # the registry's adapter of this platform
 
 
 def _no_address(account: str) -> str:

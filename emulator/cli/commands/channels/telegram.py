@@ -9,20 +9,20 @@ from typing import Annotated, TypeVar, cast
 
 import typer
 
-from emulator.base.errors import EmulatorError, Misconfigured, UsageError
+from emulator.base.errors import EmulatorError, UsageError
 from emulator.base.hints import command_line
 from emulator.cli import output
+from emulator.cli.commands.channels.adapters import adapter_of
 from emulator.cli.commands.frame import Json, group, run_or_fail
 from emulator.cli.output import CommandResult, FactList, result
 from emulator.storage import own_address
-from shared.channels import registry
 from shared.channels.base import Registration
 from shared.channels.telegram import connecting, webhooks
 from shared.channels.telegram.channel import TelegramChannel
 from shared.channels.telegram.connecting import BotState, Connected
 from shared.conversation.routing import commands
 from shared.core import accounts
-from shared.core.errors import ConfigInvalid, WrongState
+from shared.core.errors import WrongState
 from shared.core.settings import Settings
 from shared.runtime.http1_client import HttpClient
 from shared.runtime.http_client import Client
@@ -144,12 +144,7 @@ def _facts(state: BotState, registered: Registration) -> dict[str, object]:
 
 def _channel(word: str) -> tuple[str, TelegramChannel]:
     account = accounts.name_of("telegram", word)
-    try:
-        channel = registry.get(account)
-    except ConfigInvalid as error:
-        hint = "Read the bot's settings into this shell first: set -a; . ./bot.env; set +a"
-        raise Misconfigured(f"{error}. {hint}") from None
-    return account, cast(TelegramChannel, channel)  # the registry's adapter of this platform
+    return account, cast(TelegramChannel, adapter_of(account))  # the registry's adapter of this platform
 
 
 def _no_address(account: str) -> str:

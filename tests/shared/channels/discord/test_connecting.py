@@ -73,6 +73,8 @@ def test_an_address_gets_the_path_of_our_webhook_and_is_https():
         "https://bot.example.com/webhooks/discord.games"
     )
     assert connecting.address_of("https://bot.example.com/d", "discord") == "https://bot.example.com/d"
+    emulated = connecting.address_of("http://127.0.0.1:8080", "discord")
+    assert emulated == "http://127.0.0.1:8080/webhooks/discord"
     for wrong in ("http://bot.example.com", "bot.example.com", "https://a:b@c/", "https://bot.example.com/?x=1"):
         with pytest.raises(ConfigInvalid):
             connecting.address_of(wrong, "discord")

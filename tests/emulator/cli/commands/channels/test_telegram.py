@@ -1,6 +1,8 @@
 """``emulator channel telegram`` against a server that plays Telegram."""
 
+import fcntl
 import json
+import os
 import shlex
 import threading
 from collections.abc import Iterator
@@ -12,12 +14,15 @@ import apsw
 import pytest
 from typer.testing import CliRunner, Result
 
+from emulator.base.state import StateFolder
 from emulator.cli.app import app
 from shared.channels import registry
+from shared.channels.base import Registration
 from shared.channels.telegram import webhooks
 from shared.conversation.access import channel_watch
 from shared.conversation.routing.commands import MENU
 from shared.db.engine.connection import transaction
+from shared.db.platforms import channel_watches
 from tests.support import NOW
 
 TOKEN = "7100200300:AAExampleExampleExampleExampleExample"
@@ -168,6 +173,29 @@ def test_connect_keeps_our_address_and_the_command_that_mends_runs_as_it_is_prin
     assert (program, group, platform) == ("emulator", "channel", "telegram")
     run(*words)
     assert server.webhook == {"url": ours, "allowed_updates": list(webhooks.UPDATES)}
+
+
+def test_beside_a_running_emulator_the_command_needs_no_settings_in_the_shell(
+    server: Server, conn: apsw.Connection, db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chat page shows it, and the emulator's bot has its token from the emulator alone."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POSTROOM_DB", "none")
+    settings = {name: os.environ[name] for name in ("TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET")}
+    for name in settings:
+        monkeypatch.delenv(name)
+    lacking = run("connect", "--url", "http://127.0.0.1:8080", code=78).stderr
+    assert "Read the bot's settings into this shell first" in lacking
+    with transaction(conn):
+        channel_watches.note_ours(conn, "telegram", "http://127.0.0.1:8080/webhooks/telegram", now_ms=NOW)
+        watch = channel_watch.note(conn, "telegram", Registration(None, URL), now_ms=NOW)
+    state = StateFolder(tmp_path / ".emulator")
+    state.prepare()
+    state.instance_file.write_text(json.dumps({"environment": settings | {"POSTROOM_DB": str(db)}}))
+    with (state.path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run(*shlex.split(channel_watch.command(watch))[3:])
+    assert server.webhook["url"] == watch.known_url
 
 
 def test_what_does_not_come_here_is_shown_with_what_mends_it(server: Server) -> None:
