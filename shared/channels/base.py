@@ -265,6 +265,13 @@ class Channel(Protocol):
             PostroomError: the platform can't be asked now.
         """
 
+    async def check_sending(self, client: Client) -> None:
+        """Ask the platform whether it answers to sends, by one that it refuses. Returns where it does. No effect.
+
+        Raises:
+            PlatformDown, OutcomeUnknown: it does not.
+        """
+
 
 @runtime_checkable
 class BotManager(Protocol):
@@ -306,6 +313,9 @@ class PlainChannel:
     async def registration(self, client: Client) -> Registration:
         """See ``Channel.registration``."""
         raise NotPossible("the channel does not tell what is registered")
+
+    async def check_sending(self, client: Client) -> None:
+        """See ``Channel.check_sending``: nothing is asked."""
 
     async def open_direct(self, sender_id: str, client: Client) -> str:
         """See ``Channel.open_direct``: a person's id is the id of the direct chat."""

@@ -26,7 +26,7 @@ from shared.db.queue import responses
 from shared.db.queue.responses import Response, ResponseVerdict
 from shared.db.roster import chats
 from shared.queue import series, unsent_files
-from shared.queue.delivery_verdicts import DeliveryPolicy, can_be_found, judge, limit_in_words
+from shared.queue.delivery_verdicts import DeliveryPolicy, counts_as_unknown, judge, limit_in_words
 from shared.queue.platforms import outages
 
 log = logs.get()
@@ -185,17 +185,15 @@ def fail(
     """
     since = responses.unsent_since(conn, response.id)  # a part that went out since the claim has cleared it
     known = replace(response, unsent_since=since)
+    is_unknown = counts_as_unknown(response, error)
     error = outages.own_failure(conn, known, error)
-    verdict = judge(known, error, policy, now_ms=now_ms)
+    unanswered = _note_unknown(conn, response, tried_from, now_ms=now_ms) if is_unknown else 0
+    verdict = judge(known, error, policy, now_ms=now_ms, unanswered=unanswered)
     if isinstance(error, PlatformDown):
         outage = outages.note(conn, response.channel, error, verdict.reason, policy, now_ms=now_ms)
         if not verdict.dead:
             verdict = replace(verdict, deliver_after=outage.probe_at)
     responses.fail(conn, response, verdict, now_ms=now_ms)
-    if verdict.failure == "outcome_unknown" and can_be_found(response, error):
-        part = responses.sent_count(conn, response.id)
-        begun = response.created_at if response.files else now_ms - LONGEST_SEND_MS  # an upload may take minutes
-        unknown_sends.note(conn, response.id, part, tried_from=tried_from or begun)
     if isinstance(error, RateLimited) and verdict.deliver_after is not None:
         chats.pause_sending(conn, response.chat_id, until_ms=verdict.deliver_after)
     if isinstance(error, ChatMoved):
@@ -205,6 +203,15 @@ def fail(
     if verdict.dead:
         series.advance_responses(conn, now_ms=now_ms)
     return verdict
+
+
+def _note_unknown(conn: apsw.Connection, response: Response, tried_from: int | None, *, now_ms: int) -> int:
+    """The part under way may have arrived; how many of its sends got no answer."""
+    part = responses.sent_count(conn, response.id)
+    if part is None:
+        return 0
+    begun = response.created_at if response.files else now_ms - LONGEST_SEND_MS  # an upload may take minutes
+    return unknown_sends.note(conn, response.id, part, tried_from=tried_from or begun, now_ms=now_ms)
 
 
 def give_up(conn: apsw.Connection, outage: ChannelOutage, policy: DeliveryPolicy, *, now_ms: int, limit: int) -> int:

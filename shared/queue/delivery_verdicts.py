@@ -18,6 +18,8 @@ _HOUR_MS = 60 * 60 * 1000
 _LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 _GROWTH = 4  # of the waits between attempts: with the default settings five attempts span 2 to 7 minutes
 _LONGEST_REPEAT_WAIT_MS = 120_000  # a platform recognises a repetition only for some minutes: Discord by its nonce
+_MOST_UNANSWERED = 2  # sends of a part without an answer, where nobody but the person can see what arrived
+_LOOK_FIRST = "see in the chat whether it arrived, then retry or delete the response"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,21 @@ class DeliveryPolicy:
         )
 
 
-def judge(response: Response, error: Exception, policy: DeliveryPolicy, *, now_ms: int) -> ResponseVerdict:
-    """Decide, without a side effect: a retry, and from when, or the end."""
+def judge(
+    response: Response, error: Exception, policy: DeliveryPolicy, *, now_ms: int, unanswered: int = 0
+) -> ResponseVerdict:
+    """Decide, without a side effect: a retry, and from when, or the end.
+
+    Args:
+        unanswered: how often this part was sent without an answer, this time too.
+    """
     reason = redaction.redact(str(error))
+    held = _may_have_arrived(error) and not can_be_found(response, error)
+    if held and unanswered >= _MOST_UNANSWERED:
+        reason = f"{reason}; it was sent {unanswered} times without an answer: {_LOOK_FIRST}"
+    else:
+        held = held and policy.unknown_sends == "hold"
     decided = partial(ResponseVerdict, reason=reason, failure=_code(error))
-    held = policy.unknown_sends == "hold" and _may_have_arrived(error) and not can_be_found(response, error)
     if isinstance(error, RateLimited):
         return _limited(response, error.retry_after_ms or 0, reason, policy, now_ms=now_ms)
     if isinstance(error, PlatformDown) and not held:
@@ -77,6 +89,14 @@ def _may_have_arrived(error: Exception) -> bool:
     if isinstance(error, PlatformDown):
         return error.may_have_arrived
     return isinstance(error, OutcomeUnknown) and not error.is_repeatable
+
+
+def counts_as_unknown(response: Response, error: Exception) -> bool:
+    """Whether the send may have arrived, and the row says so. A 5xx counts where the platform shows what arrived."""
+    if isinstance(error, PlatformDown) and error.code == "server_error":
+        return error.may_have_arrived and can_be_found(response, error)
+    was_asked = isinstance(error, OutcomeUnknown) and error.no_evidence
+    return _may_have_arrived(error) and not was_asked
 
 
 def can_be_found(response: Response, error: Exception) -> bool:

@@ -312,6 +312,9 @@ class DiscordChannel:
         """See ``Channel.open_direct``."""
         return await self.api.open_direct(sender_id, client)
 
+    async def check_sending(self, client: Client) -> None:
+        """See ``Channel.check_sending``: nothing is asked, because a repeated send has no second effect."""
+
     async def check_token(self, client: Client) -> None:
         """See ``Channel.check_token``. Source: https://docs.discord.com/developers/resources/user#get-current-user."""
         answer = await self.api.call(client, "GET", f"{self.api.base}/users/@me", None)

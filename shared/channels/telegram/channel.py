@@ -273,6 +273,12 @@ class TelegramChannel:
         """See ``Channel.check_token``. Source: #getme."""
         await self.api.ask("getMe", {}, client)
 
+    async def check_sending(self, client: Client) -> None:
+        """See ``Channel.check_sending``: Telegram refuses an empty text to no chat. Source: #sendmessage."""
+        result = await self.api.call("sendMessage", {"chat_id": 0, "text": ""}, client)
+        if result.outcome in ("down", "unknown"):
+            platform_api.expect_success(result)
+
     async def take_bot(
         self, bot_id: str, account: str, client: Client, *, secret: str, menu: Mapping[str, str]
     ) -> Mapping[str, str]:

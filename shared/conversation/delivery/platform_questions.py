@@ -129,6 +129,8 @@ class PlatformQuestions:
         """Ask the platform without any effect, then by one response; where both go through, the others follow."""
         try:
             error = await token_check.failure(channel, self._client)
+            if error is None and outage.code == "no_answer":
+                error = await token_check.silence(channel, self._client)
             if error is None:
                 await self._try_one(channel)
             has_ended = await write_durably(self._service, partial(self._write_probe, outage=outage, error=error))

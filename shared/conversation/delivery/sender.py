@@ -45,7 +45,7 @@ T = TypeVar("T")
 Parts = tuple[str | None, ...]
 
 _LEASE_SHARE = 0.6  # of the lease, for one send; the rest is for writing the outcome
-_QUESTION_SHARE = 0.2  # of the lease, for asking whether the platform works after a send without an answer
+_QUESTION_SHARE = 0.1  # of the lease, for each question whether the platform works after a send without an answer
 _LONGEST_SEND_S = 60.0
 _REFUSED_CALL_WAIT_MS = 60_000  # where the platform refuses a call as if the token were wrong, and accepts the token
 
@@ -85,7 +85,7 @@ class Sender:
                 log.exception("deliver.failed", **context)
                 error = PermanentError(f"the channel failed ({type(error).__name__}); the log of deliver says where")
             if isinstance(error, OutcomeUnknown) and not error.no_evidence:
-                error = await self._outage_of(channel, error)
+                error = await self._outage_of(channel, response, error)
             verdict = await write_durably(self._service, partial(self._fail, response=response, error=error))
             log.warning("deliver.dead" if verdict.dead else "deliver.retry", reason=verdict.reason, **context)
         else:
@@ -105,10 +105,17 @@ class Sender:
                 raise TokenRefused(accounts.with_its_variables(channel.name, str(error))) from None
             raise RetryableError(str(error), _REFUSED_CALL_WAIT_MS) from None
 
-    async def _outage_of(self, channel: Channel, error: OutcomeUnknown) -> PostroomError:
-        """What a send without an answer means: the platform's outage where it answers to nothing, else this send's."""
+    async def _outage_of(self, channel: Channel, response: Response, error: OutcomeUnknown) -> PostroomError:
+        """What a send without an answer means: an outage where the platform answers to nothing or to no send, else it
+        is this send's own failure. The sends of several chats without one in between that got through are no accident.
+        """
         limit_s = min(self._settings.lease_ms / 1000 * _QUESTION_SHARE, token_check.LIMIT_S)
-        if await token_check.problem(channel, self._client, limit_s=limit_s) is None:
+        is_silent = (
+            await token_check.problem(channel, self._client, limit_s=limit_s) is not None
+            or await token_check.silence(channel, self._client, limit_s=limit_s) is not None
+            or unknown_sends.is_of_several_chats(self._service.reader, response, now_ms=clock.now_ms())
+        )
+        if not is_silent:
             return error
         return PlatformDown(str(error), "no_answer", may_have_arrived=not error.is_repeatable)
 

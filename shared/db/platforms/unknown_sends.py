@@ -16,21 +16,53 @@ from shared.db.queue.responses import Response
 EvidenceWord = Literal["arrived", "absent", "repeatable", "none"]
 
 
-def note(conn: apsw.Connection, response_id: int, part: int, *, tried_from: int) -> None:
-    """The outcome of this part is unknown; its send began at *tried_from*, in ms UTC, or later.
+def note(conn: apsw.Connection, response_id: int, part: int, *, tried_from: int, now_ms: int) -> int:
+    """The outcome of this part is unknown; its send began at *tried_from*, in ms UTC, or later. How many there were.
 
     A part that is open already keeps its first instant: any of its sends may have arrived.
     """
-    conn.execute(
+    ((sends,),) = rows(
+        conn,
         """
-        INSERT INTO unknown_sends (response_id, part, tried_from)
-        VALUES (:response, :part, :tried_from)
+        INSERT INTO unknown_sends (response_id, part, tried_from, last_at)
+        VALUES (:response, :part, :tried_from, :now)
         ON CONFLICT (response_id, part)
         DO UPDATE SET tried_from = min(tried_from, excluded.tried_from), evidence = NULL, message_id = NULL,
-                      settled_at = NULL
+                      settled_at = NULL, sends = sends + 1, last_at = excluded.last_at
+        RETURNING sends
         """,
-        {"response": response_id, "part": part, "tried_from": tried_from},
+        {"response": response_id, "part": part, "tried_from": tried_from, "now": now_ms},
     )
+    return int(sends)
+
+
+_TOGETHER_MS = 10 * 60_000  # within which sends to several chats fail for one reason
+_NEWEST_RESPONSES = 10_000  # among them are those that went out within that time
+
+
+def is_of_several_chats(conn: apsw.Connection, response: Response, *, now_ms: int) -> bool:
+    """Whether a send to another chat of the channel got no answer lately, and nothing went out since."""
+    found = scalar(
+        conn,
+        """
+        SELECT EXISTS (SELECT 1
+                         FROM unknown_sends u
+                         JOIN responses r ON r.id = u.response_id
+                        WHERE u.evidence IS NULL AND u.last_at > :since AND r.channel = :channel
+                          AND r.chat_id <> :chat AND r.status <> 'acked'
+                          AND NOT EXISTS (SELECT 1
+                                            FROM responses sent
+                                           WHERE sent.id > (SELECT max(id) FROM responses) - :newest
+                                             AND sent.channel = :channel AND sent.acked_at >= u.last_at))
+        """,
+        {
+            "since": now_ms - _TOGETHER_MS,
+            "channel": response.channel,
+            "chat": response.chat_id,
+            "newest": _NEWEST_RESPONSES,
+        },
+    )
+    return bool(found)
 
 
 def tried_from(conn: apsw.Connection, response_id: int, part: int) -> int | None:

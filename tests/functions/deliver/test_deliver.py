@@ -41,12 +41,19 @@ class Platform:
         return [body.get("text") or body.get("content") for _, _, body in self.requests]
 
 
+def asks_about_sends(request):
+    """The request is the one that asks Telegram whether it answers to sends."""
+    return request.url.path.endswith("/sendMessage") and json.loads(request.content) == {"chat_id": 0, "text": ""}
+
+
 class Alive(Platform):
-    """Answers questions about its token: only what is sent follows the script, and counts as a request."""
+    """Answers questions about its token and about sends: only what is sent follows the script, and is a request."""
 
     async def __call__(self, request):
         if request.url.path.endswith(("/getMe", "/users/@me")):
             return sent(0)
+        if asks_about_sends(request):
+            return refuse(400, description="Bad Request: message text is empty")(0)
         return await super().__call__(request)
 
 
@@ -247,18 +254,30 @@ def test_a_failing_head_is_retried_before_the_responses_behind_it(conn, monkeypa
     monkeypatch.setenv("POSTROOM_RETRY_CAP_MS", "2")
     answer(conn, "one")
     answer(conn, "two")
-    platform = step(Alive(silent, silent, sent), 4)
-    assert platform.texts == ["one", "one", "one", "two"]
-    assert row(conn, "responses", 1)["retry_count"] == 2
+    platform = step(Alive(silent, sent), 3)
+    assert platform.texts == ["one", "one", "two"]
+    assert row(conn, "responses", 1)["retry_count"] == 1
 
 
 def test_a_response_is_dead_after_five_attempts(conn, monkeypatch):
     monkeypatch.setenv("POSTROOM_RETRY_CAP_MS", "2")
-    answer(conn, "one")
+    answer(conn, "one", channel="discord")
     platform = step(Alive(silent), 8)
     assert len(platform.requests) == 5
     found = row(conn, "responses")
     assert (found["status"], found["retry_count"]) == ("dead", 5)
+
+
+def test_a_person_gets_two_copies_at_most_where_nothing_shows_what_arrived(conn, monkeypatch):
+    """Telegram accepts the message, and its answer gets lost each time."""
+    monkeypatch.setenv("POSTROOM_RETRY_CAP_MS", "2")
+    answer(conn, "one")
+    answer(conn, "two")
+    platform = step(Alive(silent, silent, sent), 8)
+    assert platform.texts == ["one", "one", "two"]
+    found = row(conn, "responses", 1)
+    assert (found["status"], found["failure"], found["part_started"]) == ("dead", "outcome_unknown", 0)
+    assert "it was sent 2 times without an answer" in found["last_error"]
     assert TOKEN not in found["last_error"]
 
 

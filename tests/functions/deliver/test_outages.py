@@ -17,6 +17,7 @@ from tests.approval_requests import person
 from tests.functions.deliver.test_deliver import (
     Alive,
     Platform,
+    asks_about_sends,
     held,
     refuse,
     sent,
@@ -230,11 +231,60 @@ def test_an_outage_holds_the_channel_and_one_probe_at_a_time_asks_again(conn, pr
     held(conn)
     platform = step(Platform(), 3)
     assert platform.requests[0][1].endswith("/getMe")
-    assert sorted(platform.texts[1:]) == [f"to {chat}" for chat in "12345"]
+    assert sorted(text for text in platform.texts if text) == [f"to {chat}" for chat in "12345"]
     assert column(conn, "SELECT type FROM events WHERE type GLOB 'channel_outage_*' AND channel = 'telegram'") == [
         "channel_outage_began",
         "channel_outage_ended",
     ]
+
+
+class NoSends(Platform):
+    """Telegram answers to everything but messages; to none, or to none that it would send."""
+
+    def __init__(self, *, is_all=True):
+        super().__init__()
+        self.is_all = is_all
+
+    async def __call__(self, request):
+        answered = await super().__call__(request)
+        if request.url.path.endswith("/sendMessage") and (self.is_all or not asks_about_sends(request)):
+            raise NoAnswer("nothing came")
+        return answered
+
+    @property
+    def copies(self):
+        return [text for text in self.texts if text]
+
+
+def test_a_method_without_answers_is_an_outage_and_costs_no_attempt(conn, monkeypatch):
+    """Five attempts within five minutes made the answer dead, and then the next one, while the status was ready."""
+    monkeypatch.setenv("POSTROOM_RETRY_CAP_MS", "2")
+    for text in ("one", "two"):
+        answer(conn, text, chat="1")
+    platform = NoSends()
+    for _ in range(8):
+        step(platform)
+        held(conn)
+    assert platform.copies == ["one"]
+    assert rows(conn, "SELECT status, retry_count FROM responses") == [("pending", 0)] * 2
+    assert column(conn, "SELECT code FROM channel_outages WHERE probe_at IS NOT NULL") == ["no_answer"]
+    later = step(Platform(), 3)
+    assert [text for text in later.texts if text] == ["one", "two"]
+    assert column(conn, "SELECT status FROM responses") == ["acked"] * 2
+
+
+def test_messages_of_several_chats_without_an_answer_are_an_outage_and_none_is_sent_three_times(conn, monkeypatch):
+    """Telegram refuses what it would not send, and answers to nothing that it sends."""
+    monkeypatch.setenv("POSTROOM_RETRY_CAP_MS", "2")
+    for chat in "123":
+        answer(conn, f"to {chat}", chat=chat)
+    platform = NoSends(is_all=False)
+    for _ in range(12):
+        step(platform)
+        held(conn)
+    assert sorted(platform.copies) == ["to 1", "to 1", "to 2", "to 2", "to 3", "to 3"]
+    assert rows(conn, "SELECT status, failure FROM responses") == [("dead", "outcome_unknown")] * 3
+    assert column(conn, "SELECT count(*) FROM events WHERE type = 'channel_outage_began'") == [1]
 
 
 YEARS_AHEAD = NOW + 100 * 365 * 86_400_000

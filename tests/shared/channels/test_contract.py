@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.channels import registry
+from shared.channels import registry, token_check
 from shared.channels.base import Outgoing, Part, Traits, WebhookReply, WebhookRequest
 from shared.core.errors import (
     ConfigInvalid,
@@ -146,6 +146,15 @@ def test_an_accepted_token_is_accepted_without_an_effect(name):
 
     asyncio.run(registry.get(name).check_token(FakeClient(platform)))
     assert asked in (["getMe"], ["@me"])
+
+
+@pytest.mark.parametrize(("status", "answers"), [(400, True), (401, True), (429, True), (500, False)])
+def test_telegram_answers_to_sends_where_it_refuses_one_in_its_own_words(status, answers):
+    async def ask():
+        platform = FakeClient(lambda _: httpx.Response(status, json={"ok": False, "description": "no"}))
+        return await token_check.silence(registry.get("telegram"), platform)
+
+    assert (asyncio.run(ask()) is None) == answers
 
 
 @every_channel

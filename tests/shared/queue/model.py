@@ -4,6 +4,7 @@ Rows are objects in a dict by id; nothing is indexed, nothing is clever. ``event
 since it was last emptied, as (type, message id, response id, data).
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,9 @@ ALREADY_LIVE = "the series has another occurrence that is live"
 
 LONGEST_WAITS = 24 * 60 * 60 * 1000
 LONGEST_SLEEP = 6 * 60 * 60 * 1000
+SENT_TWICE = (
+    "it was sent {} times without an answer: see in the chat whether it arrived, then retry or delete the response"
+)
 GIVEN_UP = "slow down; given up after 24 hours of waits that the {} asked for"
 
 SUSPECT_FROM = 20
@@ -93,6 +97,7 @@ class Response:
     parts: list[str] = field(default_factory=list)
     part_started: int | None = None
     acked_at: int | None = None
+    unanswered: Counter[int | None] = field(default_factory=Counter)  # by part
 
     def row(self) -> tuple[Any, ...]:
         """As ``COLUMNS`` reads it."""
@@ -438,6 +443,10 @@ class Model:
         left = waits_left(each, now, costs_no_attempt=is_limit)
         is_dead = left <= 0 or (not is_limit and (not retryable or each.retry_count >= MAX_ATTEMPTS))
         reason = reason if left > 0 else GIVEN_UP.format("platform")
+        if is_unknown:
+            each.unanswered[each.part_started] += 1
+        if is_unknown and each.unanswered[each.part_started] >= 2:
+            is_dead, reason = True, f"{reason}; {SENT_TWICE.format(each.unanswered[each.part_started])}"
         each.status, each.token, each.lease, each.last_error = "dead" if is_dead else "pending", None, None, reason
         each.failure = "outcome_unknown" if is_unknown else "rate_limited" if is_limit else "error"
         pause = SEND_WAITS.get(each.retry_count, 0) if wait is None else min(wait, left)

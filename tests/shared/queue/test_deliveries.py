@@ -133,7 +133,7 @@ def test_with_the_default_settings_the_attempts_outlast_an_outage_of_75_s(conn):
     """Also where jitter makes each wait as short as it can be."""
     defaults = {name: field.default for name, field in Settings.model_fields.items()}
     policy = replace(DeliveryPolicy.of(Settings.model_construct(**defaults)), jitter=0.0)
-    id_, now, instants = answer(conn), NOW, []
+    id_, now, instants = answer(conn, channel="discord"), NOW, []
     while now is not None:
         instants.append(now - NOW)
         response = take(conn, id_, now_ms=now)

@@ -96,9 +96,11 @@ def record_left_out_files(
     _check(conn, response)
 
 
-def sent_count(conn: apsw.Connection, response_id: int) -> int:
-    """How many parts have reached the platform, as the row has it now."""
-    found: int = scalar(conn, "SELECT json_array_length(parts) FROM responses WHERE id = :id", {"id": response_id})
+def sent_count(conn: apsw.Connection, response_id: int) -> int | None:
+    """How many parts of the response are sent, as the row has it now; None: the row is gone."""
+    found: int | None = scalar(
+        conn, "SELECT json_array_length(parts) FROM responses WHERE id = :id", {"id": response_id}
+    )
     return found
 
 
