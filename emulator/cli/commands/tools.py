@@ -48,6 +48,11 @@ def serve_tools(
 ) -> CommandResult:
     """Serve the agent's tools by MCP on standard input and output, for a desktop client or an editor."""
     api.get("agents", agent)
+    if chat is not None and all(each["chatId"] != chat for each in api.get("destinations", agent=agent)):
+        raise errors.DoesNotExist(
+            f"agent {agent!r} has no chat {chat} among its destinations; `{api.command_line('destinations list')}` "
+            f"lists them"
+        )
     tools = RestTools(api, agent, chat)
     try:
         from shared.turns.mcp import stdio  # a second to import

@@ -35,5 +35,10 @@ def test_the_official_client_uses_an_agents_tools_over_standard_input_and_output
     assert postroom.column("SELECT message FROM responses WHERE chat_id = :chat", chat=chat) == [f"hello, {mode}"]
 
 
+def test_a_chat_that_does_not_exist_ends_the_command_at_once(postroom: Postroom) -> None:
+    postroom.run("agents", "set", "helper")
+    assert "no chat 99999 " in postroom.refused("tools", "helper", "--chat", "99999", code=DoesNotExist.exit_code)
+
+
 def test_an_agent_that_does_not_exist_ends_the_command_at_once(postroom: Postroom) -> None:
     assert "nobody" in postroom.refused("tools", "nobody", code=DoesNotExist.exit_code)
