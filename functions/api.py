@@ -36,7 +36,7 @@ def _why_token() -> str | None:
 
 
 _reading = OnlyReads(function_app("api", _routes), lambda: _service.get().past)
-_app = Authorization(_reading, lambda: _service.get().settings.api_token, _why_token)
+_app = Authorization(_reading, _service.get, _why_token)
 
 
 @framework.http

@@ -12,10 +12,13 @@ from typing import Any
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shared.channels import registry
 from shared.core.settings import Settings
+from shared.runtime import connected_user
 
 Serving = Callable[..., contextlib.AbstractAsyncContextManager[httpx.AsyncClient]]
 
@@ -60,11 +63,24 @@ def day_of_the_events(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: (wall_ns() - ahead_ns) / 10**9)
 
 
-def app_of(module: ModuleType) -> Starlette:
+def app_of(module: ModuleType, *, is_own_user: bool = True) -> Starlette:
     """The function's handler behind every path, as the framework serves it."""
     handler = getattr(module, module.__name__.rpartition(".")[2])
     methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
-    return Starlette(routes=[Route("/{path:path}", handler, methods=methods)])
+    served = Middleware(_Served, is_own_user=is_own_user)
+    return Starlette(routes=[Route("/{path:path}", handler, methods=methods)], middleware=[served])
+
+
+class _Served:
+    """Tells of each request whose it is, as a server of ours does: there is no connection here."""
+
+    def __init__(self, app: ASGIApp, is_own_user: bool) -> None:
+        self._app = app
+        self._is_own_user = is_own_user
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[connected_user.SCOPE_KEY] = lambda: self._is_own_user
+        await self._app(scope, receive, send)
 
 
 @contextlib.asynccontextmanager

@@ -16,6 +16,7 @@ from aiohttp.typedefs import Handler
 
 from emulator.base.connection_room import ConnectionRoom
 from shared.core import http_head
+from shared.runtime import connected_user
 from shared.runtime.open_files import connection_limit
 
 SILENT_S = 30.0  # from the beginning of a connection, or from a response, to the head of the next request
@@ -108,10 +109,15 @@ async def _well_formed_only(request: web.Request, handler: Handler) -> web.Strea
     return await handler(request)
 
 
+def is_own_user(request: web.Request) -> bool:
+    """Whether a process of this user sent the request; the kernel is asked once for a connection."""
+    return isinstance(request.protocol, _Connection) and request.protocol.is_own_user()
+
+
 class _Connection(web.RequestHandler):
     """One connection, which tells the site of its beginning and its end."""
 
-    __slots__ = ("_site",)
+    __slots__ = ("_site", "is_own_user")
 
     def __init__(self, site: LimitedSite, server: web.Server) -> None:
         super().__init__(
@@ -124,6 +130,7 @@ class _Connection(web.RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        self.is_own_user = connected_user.own_user_question(transport.get_extra_info("socket"))
         self._site.open(self)
 
     def connection_lost(self, exc: BaseException | None) -> None:

@@ -162,6 +162,7 @@ def chat(
     and `/reply TEXT` do what the apps do.
     """
     from emulator.cli.chat import run_chat
+    from emulator.cli.client import door_headers
 
     if words and once is not None:
         fail("the text stands there twice: leave out --once, or the words behind the platform", os.EX_USAGE)
@@ -182,9 +183,16 @@ def chat(
             f"`{command_line('replay SESSION', state)}`",
             os.EX_NOPERM,
         )
-    url = instance["urls"]["gateway"]
     code = run_chat(
-        platform, base_url=url, person=name, once=once, timeout_s=timeout, chat=place, topic=topic, state=state
+        platform,
+        base_url=instance["urls"]["gateway"],
+        person=name,
+        once=once,
+        timeout_s=timeout,
+        chat=place,
+        topic=topic,
+        state=state,
+        headers=door_headers(instance),
     )
     raise typer.Exit(code)
 

@@ -39,6 +39,7 @@ def run_chat(
     chat: str | None = None,
     topic: str | None = None,
     state: Path | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> int:
     """Talk to the agent as *person* (a name or an id) until Ctrl-D; with *once*, send that and print the replies.
 
@@ -47,6 +48,7 @@ def run_chat(
         chat: the title or the id of a group; None means the person's direct chat with the bot.
         topic: the name of a topic in that group; None means all, and to write in none.
         state: the emulator's folder, for the commands in hints.
+        headers: of each request.
 
     Returns:
         0; 75 when *once* needs a reply and got none within *timeout_s*; else the exit code of the failure, which
@@ -54,7 +56,17 @@ def run_chat(
     """
     try:
         return asyncio.run(
-            _chat(platform, chat, topic, base_url=base_url, person=person, once=once, timeout_s=timeout_s, state=state)
+            _chat(
+                platform,
+                chat,
+                topic,
+                base_url=base_url,
+                person=person,
+                once=once,
+                timeout_s=timeout_s,
+                state=state,
+                headers=headers,
+            )
         )
     except EmulatorError as problem:
         _write(f"error: {indent_more(str(problem), 2)}\n", sys.stderr)
@@ -73,9 +85,10 @@ async def _chat(
     once: str | None,
     timeout_s: float,
     state: Path | None,
+    headers: Mapping[str, str] | None,
 ) -> int:
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
+    async with aiohttp.ClientSession(timeout=timeout, headers=headers) as session:
         kind, of_account, _ = platform.partition(".")
         root = f"{base_url}/_emulator/accounts/{platform}" if of_account else base_url
         find = _find_speaker(session, kind, base_url=root, person=person, chat=chat, topic=topic)

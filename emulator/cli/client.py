@@ -22,6 +22,7 @@ from emulator.base.state import StateFolder, find_running
 from shared.core.text import half_characters
 
 URL = "POSTROOM_URL"
+DOOR_TOKEN = "EMULATOR_TOKEN"  # noqa: S105 - as in emulator/base/door.py
 TOKEN = "POSTROOM_API_TOKEN"  # noqa: S105 - the variable's name
 _LIMIT_S = 30.0
 _LOCAL_LIMIT_S = 5.0
@@ -114,11 +115,12 @@ class RestClient:
 
     def _failure(self, status: int, request: str, answer: Any) -> EmulatorError:
         sentence = answer.get("error") if isinstance(answer, dict) else None
-        if status == 401:
+        if status == 401 and self.state is None:
             return errors.Unsafe(
                 f"{self.url} refuses the token in {TOKEN}: set it to the value that Postroom was started with"
                 if self.token
-                else f"{self.url} requires a token: set {TOKEN} to the value that Postroom was started with"
+                else f"{self.url} requires a token: set {TOKEN} to the value that Postroom was started with. "
+                f"It says: {sentence}"
             )
         if not isinstance(sentence, str) or sentence in ("Not Found", "Method Not Allowed"):
             if status in (404, 405):
@@ -147,10 +149,10 @@ class RestClient:
             raise errors.NotReady(f"{self.url} does not answer: {reason}") from None
 
 
-def get_json(url: str, target: str) -> Any:
+def get_json(url: str, target: str, headers: Mapping[str, str] | None = None) -> Any:
     """The parsed response to a GET; None if there is none."""
     try:
-        return json.loads(_request(url, "GET", target, {}, None, limit_s=_LOCAL_LIMIT_S)[1])
+        return json.loads(_request(url, "GET", target, headers or {}, None, limit_s=_LOCAL_LIMIT_S)[1])
     except (OSError, ValueError, http.client.HTTPException):
         return None
 
@@ -211,7 +213,8 @@ def find(folder: Path | None, url: str | None, environ: Mapping[str, str] = os.e
     state = folder or STATE
     instance = instance_in(state)
     past = (instance.get("past") or {}).get("sentence")
-    return RestClient(instance["urls"]["api"], instance["environment"].get(TOKEN), state, past=past)
+    own = instance["environment"]
+    return RestClient(instance["urls"]["api"], own.get(TOKEN) or own.get(DOOR_TOKEN), state, past=past)
 
 
 def instance_in(state: Path) -> dict[str, Any]:
@@ -236,15 +239,22 @@ def _check_one(folder: Path | None, url: str | None, environ: Mapping[str, str])
         raise errors.UsageError("--state and --url name two different Postrooms: use only one of them")
 
 
+def door_headers(instance: Mapping[str, Any]) -> dict[str, str]:
+    """The headers that open the own paths of a running emulator, also where the kernel can't tell our user."""
+    token = instance["environment"].get(DOOR_TOKEN)
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
 def change_platforms(state: Path, method: str, path: str) -> Any:
     """The answer of the fake platforms of the emulator in *state* to a call of their control API.
 
     Raises:
         EmulatorError: they don't answer, or refuse; the message says why.
     """
-    url = instance_in(state)["urls"]["platforms"]
+    instance = instance_in(state)
+    url = instance["urls"]["platforms"]
     try:
-        status, text = _request(url, method, path, {}, None, limit_s=_LIMIT_S)
+        status, text = _request(url, method, path, door_headers(instance), None, limit_s=_LIMIT_S)
         answer = json.loads(text)
     except (OSError, http.client.HTTPException, ValueError):
         raise errors.NotReady(f"the fake platforms at {url} do not answer: is the emulator starting?") from None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from emulator.base.door import Door
 from shared.core.time import clock
 
 
@@ -47,6 +48,7 @@ class PlatformsConfig:
         state: the folder of ``platforms.db``; created if missing.
         telegram_webhook_url: the address that receives Telegram's updates.
         discord_interactions_url: the address that receives Discord's interactions.
+        door: who may use the control API and the chat page.
         retry_scale: multiplies every wait before a redelivery; 1.0 is the real platform's.
         answer_timeout_ms: Telegram's limit for the answer to an update.
         deadline_ms: Discord's limit for the first answer to an interaction.
@@ -67,6 +69,7 @@ class PlatformsConfig:
     state: Path
     telegram_webhook_url: str
     discord_interactions_url: str
+    door: Door
     retry_scale: float = 1.0
     answer_timeout_ms: int = 60_000
     deadline_ms: int = 3_000

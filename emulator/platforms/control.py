@@ -39,7 +39,9 @@ Only on Discord::
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
+from emulator.base.door import Door
 from emulator.platforms import limits
 from emulator.platforms.bus import EventBus
 from emulator.platforms.discord.api import FakeDiscord
@@ -51,7 +53,6 @@ from emulator.platforms.request_parts import EITHER, find_chat, optional, platfo
 from emulator.platforms.store import PLATFORMS, FakeChat, PlatformStore
 from emulator.platforms.telegram.api import FakeTelegram
 from emulator.platforms.telegram.people import TelegramPeople
-from shared.core import http_head
 from shared.core.errors import ConfigInvalid
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -276,25 +277,25 @@ class ControlApi:
         return find_chat(self._store, platform_of(request), request.match_info["chat"])
 
 
-@web.middleware
-async def plain_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Errors of the control API and the chat page as ``{"error": sentence}``; refuses pages of other sites."""
-    if request.path.startswith(("/telegram", "/discord")):
-        return await handler(request)
-    if not _is_own_page(request):
-        return web.json_response({"error": "a page of another site may not use the emulator"}, status=403)
-    try:
-        return await handler(request)
-    except web.HTTPException as refusal:
-        return web.json_response({"error": refusal.text}, status=refusal.status)
-    except ConfigInvalid as problem:
-        return web.json_response({"error": str(problem)}, status=502)
-    except (ValueError, TypeError, RecursionError) as problem:  # ActionRefused is a ValueError
-        return web.json_response({"error": str(problem)}, status=400)
+_OF_BOTS = ("/telegram", "/discord")  # their callers know the token of a bot, or a signed address
 
 
-def _is_own_page(request: web.Request) -> bool:
-    """Whether a program or a page of the emulator itself sent the request, directly and to a name of this machine."""
-    origin = request.headers.get("Origin")
-    hosts = [request.host] if origin is None else [request.host, origin.partition("://")[2]]
-    return all(map(http_head.is_loopback, hosts)) and http_head.proxy_header(request.headers) is None
+def plain_errors(door: Door) -> Middleware:
+    """Errors of the control API and the chat page as ``{"error": sentence}``, and only for whom *door* lets in."""
+
+    @web.middleware
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path.startswith(_OF_BOTS):
+            return await handler(request)
+        if (refused := door.refuse(request)) is not None:
+            return refused
+        try:
+            return await handler(request)
+        except web.HTTPException as refusal:
+            return web.json_response({"error": refusal.text}, status=refusal.status)
+        except ConfigInvalid as problem:
+            return web.json_response({"error": str(problem)}, status=502)
+        except (ValueError, TypeError, RecursionError) as problem:  # ActionRefused is a ValueError
+            return web.json_response({"error": str(problem)}, status=400)
+
+    return answer

@@ -85,7 +85,7 @@ class Platforms:
         """Serve on the bound socket *sock*. Deliveries begin with ``register``."""
         host, port = sock.getsockname()[:2]
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        app = web.Application(middlewares=[plain_errors], client_max_size=MAX_FORM_BYTES)
+        app = web.Application(middlewares=[plain_errors(self._config.door)], client_max_size=MAX_FORM_BYTES)
         app.add_routes(self.begin(url))
         await self.further.begin(url)
         app.add_routes(self.further.routes())

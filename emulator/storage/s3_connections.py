@@ -15,10 +15,17 @@ from typing import Any, Protocol
 
 from emulator.base.connection_room import ConnectionRoom
 from emulator.storage.s3_requests import MOST_HEAD_BYTES, Answer, read_head
+from shared.runtime import connected_user
 from shared.runtime.open_files import connection_limit
 
 SILENT_S = 60.0  # for one read of a head or a body
 _PIECE_BYTES = 64 * 1024
+_TOLD = (
+    b"this S3 serves the user of its emulator only, and the kernel does not say that this connection is of that user: "
+    b"call it as that user\n"
+)
+_HEADERS = [("Content-Type", "text/plain"), ("Content-Length", str(len(_TOLD)))]
+_OTHER_USER: Answer = ("403 Forbidden", _HEADERS, [_TOLD])
 _KEPT_AFTER = ("2", "404", "412")  # nothing of the request is left to be read
 
 
@@ -46,6 +53,7 @@ class S3Connection(socketserver.BaseRequestHandler):
         self.request.settimeout(self.silent_s)
         self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
         self._received = bytearray()
+        self._is_own_user = connected_user.own_user_question(self.request)
 
     def handle(self) -> None:
         with contextlib.suppress(TimeoutError, ConnectionError):
@@ -58,6 +66,9 @@ class S3Connection(socketserver.BaseRequestHandler):
             if not self._receive():
                 break
         if not self._received:
+            return False
+        if not self._is_own_user():
+            self._send(_OTHER_USER, len(self._received))
             return False
         found = read_head(bytes(self._received[:MOST_HEAD_BYTES]))
         if found is not None:

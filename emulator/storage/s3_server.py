@@ -70,7 +70,8 @@ def _refusal(environ: dict[str, Any]) -> Answer | None:
 def _is_stranger(environ: dict[str, Any]) -> bool:
     """Whether the request comes from a web page or a proxy, or is for moto's own API, which can delete everything.
 
-    There is no authentication here, and moto lets every page read its responses.
+    ``S3Connection`` lets in processes of this user alone. There is no further authentication here, and moto lets every
+    page read its responses.
     """
     is_page = "HTTP_ORIGIN" in environ or not http_head.is_loopback(environ.get("HTTP_HOST", ""))
     headers = [name.removeprefix("HTTP_").replace("_", "-") for name in environ if name.startswith("HTTP_")]

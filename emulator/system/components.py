@@ -9,6 +9,7 @@ from typing import Any
 
 from emulator.base import environment, ports
 from emulator.base.console import Console
+from emulator.base.door import Door
 from emulator.base.errors import Misconfigured
 from emulator.base.options import RunOptions
 from emulator.platforms import Platforms, PlatformsConfig
@@ -22,6 +23,7 @@ from infra.litestream import lease_ms_from, lease_on, retention_ms_from
 from infra.template import deployment
 from infra.template.cloudformation import TemplateInvalid
 from infra.template.specs import Deployment, TickSpec
+from shared.runtime import operator_token
 
 _ANSWER_LIMIT_S = 1.0
 _SYNC_LIMIT_S = 2.0  # a sync takes some 10 ms on a quiet machine
@@ -79,11 +81,14 @@ class Components:
         self._environ = environ
         self.aws = environment.base(environ) | environment.DUMMY_AWS
         self.sockets = self._bind(s3_socket, kept)
+        token = operator_token.read_or_make(self.state.database)
+        self.door = Door(token, operator_token.path_of(self.state.database).name)
         self.platforms = Platforms(
             PlatformsConfig(
                 state=self.state.path,
                 telegram_webhook_url=f"{self.url}/webhooks/telegram",
                 discord_interactions_url=f"{self.url}/webhooks/discord",
+                door=self.door,
                 account_tokens=self.state.database.with_name(self.state.database.name + ".tokens"),
                 unwell=partial(_unwell, self.state.database),
                 registered=partial(_keep_address, self.state.database),
@@ -100,6 +105,7 @@ class Components:
             unready=unready,
             status=status,
             platforms=lambda: self.platforms.url,
+            door=self.door,
         )
 
     @property

@@ -16,6 +16,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
+from emulator.base.door import Door, is_other_user
 from infra.template.specs import RouteSpec
 from shared.core import http_head
 
@@ -68,6 +69,7 @@ class Gateway:
         unready: why the emulator is not ready, for ``/_emulator/ready``; None if it is.
         status: the answer to ``/_emulator/status``.
         platforms: the address of the fake platforms; None while they are down.
+        door: who may use the emulator's own paths.
     """
 
     def __init__(
@@ -78,12 +80,14 @@ class Gateway:
         unready: Callable[[], str | None],
         status: Callable[[], Awaitable[dict[str, Any]]],
         platforms: Callable[[], str | None],
+        door: Door,
     ) -> None:
         self.router = Router(routes)
         self._upstream = upstream
         self._unready = unready
         self._status = status
         self._platforms = platforms
+        self._door = door
         self._session: aiohttp.ClientSession | None = None
 
     def application(self, more: Sequence[web.RouteDef] = ()) -> web.Application:
@@ -142,8 +146,8 @@ class Gateway:
 
     async def _answer_chat(self, request: web.Request) -> web.StreamResponse:
         base = self._platforms()
-        if not _is_local(request):
-            return _sentence(403, "the chat page is for this machine only: open it at http://127.0.0.1")
+        if (refused := self._door.refuse(request)) is not None:
+            return refused
         if base is None:
             return _sentence(503, "the fake platforms are not up yet; if this lasts, see the emulator's log")
         rest = request.rel_url.raw_path_qs.removeprefix(_PREFIX)
@@ -157,8 +161,8 @@ class Gateway:
         return _sentence(200, "alive")
 
     async def _answer_status(self, request: web.Request) -> web.Response:
-        if not _is_local(request):
-            return _sentence(403, "the status is for this machine only: ask at http://127.0.0.1")
+        if (refused := self._door.refuse(request)) is not None:
+            return refused
         return web.json_response(await self._status())
 
     async def _wait_for(self, function: str) -> Upstream:
@@ -243,8 +247,8 @@ async def _remember_reuse(_: aiohttp.ClientSession, context: SimpleNamespace, __
 def _request_headers(request: web.Request) -> CIMultiDict[str]:
     """The headers for the function, without those that are for this connection only.
 
-    Those of a proxy stay, or ``api`` would take its callers for this machine's. The gateway adds none: its own callers
-    are on this machine.
+    Those of a proxy stay, or ``api`` would take its callers for this machine's. For the same reason the gateway adds
+    one for a caller that is not known to be of this user: ``api`` sees only the gateway's connection.
     """
     headers: CIMultiDict[str] = CIMultiDict()
     named = {name.strip().lower() for value in request.headers.getall("Connection", ()) for name in value.split(",")}
@@ -252,6 +256,8 @@ def _request_headers(request: web.Request) -> CIMultiDict[str]:
         is_checked = name.lower() == "host" or http_head.proxy_header((name,)) is not None  # by the functions
         if is_checked or name.lower() not in _HOP_BY_HOP | named:
             headers.add(name, value)
+    if is_other_user(request):
+        headers[http_head.OTHER_USER] = "1"
     return headers
 
 
@@ -261,14 +267,6 @@ def _pattern(path: str) -> re.Pattern[str]:
     Source: https://docs.aws.amazon.com/elasticloadbalancing/latest/application/rule-condition-types.html
     """
     return re.compile("".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in path), re.DOTALL)
-
-
-def _is_local(request: web.Request) -> bool:
-    """Whether the Host is local, and no proxy passed the request on.
-
-    DNS rebinding lets a foreign page call this address under a name of its own.
-    """
-    return http_head.is_loopback(request.host) and http_head.proxy_header(request.headers) is None
 
 
 def _sentence(status: int, text: str) -> web.Response:

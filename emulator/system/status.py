@@ -10,7 +10,7 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from emulator.base import environment
+from emulator.base import door, environment
 from emulator.base.console import Console
 from emulator.base.hints import command_line, relative
 from emulator.system.components import Components
@@ -62,6 +62,7 @@ class EmulatorStatus:
         token = components.functions["api"].environment.get("POSTROOM_API_TOKEN")
         return {
             **({"POSTROOM_API_TOKEN": token} if token else {}),
+            **({door.TOKEN: components.door.token} if components.door.token else {}),
             **environment.DUMMY_AWS,
             **components.platforms.environment(),
             "DISCORD_RELAY_TARGET": f"{components.url}/webhooks/discord",

@@ -9,6 +9,10 @@ from urllib.parse import urlsplit
 TICK_HEADER = "X-Postroom-Tick"
 """Carries the secret that ticker and functions share, in each scheduled ``POST /tick``."""
 
+OTHER_USER = "X-Forwarded-Other-User"
+"""Says that another user of this machine sent the request, or perhaps did. The emulator's gateway adds it."""
+
+_LOCAL_ORIGIN = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LONGEST_HOST = 300  # a name has 253 characters at most, and then comes a port
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::[0-9]{0,5})?")
@@ -36,6 +40,16 @@ def proxy_header(names: Iterable[str]) -> str | None:
 def is_loopback(host: str) -> bool:
     """Whether a Host header names this machine."""
     return host_problem(host) is None and urlsplit(f"//{host}").hostname in _LOOPBACK
+
+
+def is_local_origin(origin: str) -> bool:
+    """Whether an Origin header names a page that this machine serves."""
+    return _LOCAL_ORIGIN.fullmatch(origin) is not None
+
+
+def is_own_origin(origin: str, host: str) -> bool:
+    """Whether an Origin header names a page that this machine serves at the address of the Host header."""
+    return is_local_origin(origin) and origin.partition("://")[2] == host.lower()
 
 
 def path_problem(path: str) -> str | None:

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from shared.core import http_head
 from shared.core.durability import parse_levels
 from shared.core.errors import ConfigInvalid
 from shared.core.text import redaction
@@ -89,6 +90,7 @@ class Settings(FromEnvironment):
 
     tick_secret: SecretStr | None = None
     api_token: SecretStr | None = None
+    origins: str = ""  # of other pages of this machine that may call the API, such as "http://localhost:3000"
 
     new_chats: NewChats = "ask"
     sender_limit: int = Field(default=120, ge=0, le=60_000)  # messages a minute of one sender; 0: no limit
@@ -133,6 +135,14 @@ class Settings(FromEnvironment):
     durability: str = "local"  # or "replicated"; then exceptions: "local,telegram=replicated"
     litestream_socket: Path | None = None
     replication_timeout_ms: int = Field(default=2000, ge=10, le=60_000)  # Discord gives up after 3 s
+
+    @field_validator("origins")
+    @classmethod
+    def _of_this_machine(cls, listed: str) -> str:
+        for each in filter(None, map(str.strip, listed.split(","))):
+            if not http_head.is_local_origin(each):
+                raise ValueError("write origins of this machine with commas, such as 'http://localhost:3000'")
+        return listed
 
     @field_validator("timezone")
     @classmethod

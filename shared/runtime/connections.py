@@ -20,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from shared.core import logs
+from shared.runtime import connected_user
 
 HEALTH_PATH = "/healthz"
 HEAD_BYTES = 32 * 1024  # the request line and all headers; a load balancer sends up to 16 KB
@@ -120,6 +121,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._is_own_user = connected_user.own_user_question(transport.get_extra_info("socket"))
         if not self._server_connections.open(self, self.loop.time()):
             self.app = _health_alone(self.app)
 
@@ -141,6 +143,10 @@ class LimitedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._has_too_many_headers and not self.transport.is_closing():
             self._refuse()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope[connected_user.SCOPE_KEY] = self._is_own_user  # type: ignore[literal-required]
 
     def on_headers_complete(self) -> None:
         if self._has_too_many_headers:

@@ -25,7 +25,7 @@ def status(state: frame.State = None, url: frame.Url = None, as_json: frame.Json
 
 def _of_emulator(state: Path) -> CommandResult:
     instance = client.instance_in(state)
-    facts = client.get_json(instance["urls"]["gateway"], "/_emulator/status")
+    facts = client.get_json(instance["urls"]["gateway"], "/_emulator/status", client.door_headers(instance))
     if facts is None:
         raise errors.NotReady(f"emulator[{instance['pid']}] does not answer at {instance['urls']['gateway']}")
     known, health = _read(state, "status"), _read(state, "health")

@@ -1,29 +1,34 @@
-"""Authorization: with ``POSTROOM_API_TOKEN`` set, a caller must send the token. Without, only this machine may call.
+"""Authorization: with ``POSTROOM_API_TOKEN`` set, a caller must send that token.
 
-Where an agent's program runs without a leash, nobody may call without a token: see ``free_programs``.
+Without, Postroom's own user may call from this machine without a token; every other caller sends the token of a file
+that only this user can read (``shared/runtime/operator_token.py``). The kernel tells the user of a connection. Another
+user must not be the operator: an operator lets programs run as Postroom's user.
 
 Without a token, the Host header must be a loopback name as well. That keeps the pages of other sites, opened in a
-browser on this machine, from reading or writing here. And no header may come from a proxy: a proxy or a tunnel on this
-machine passes on the requests of strangers. Neither can know the token, so with a token only the token counts.
+browser on this machine, from reading or writing here. No header may come from a proxy: a proxy or a tunnel on this
+machine passes on the requests of strangers. And a page must be of this address, or named in ``POSTROOM_ORIGINS``: any
+user may serve a page on another port. None of them can know the token, so with a token only the token counts.
 
-CORS lets in the pages that this machine serves, on any port, and no other origin. There is no wildcard.
+Where an agent's program runs without a leash, nobody may call without ``POSTROOM_API_TOKEN``: see ``free_programs``.
+
+CORS lets in the pages that are named, and no other origin. There is no wildcard.
 """
 
 import hmac
-import re
 from collections.abc import Callable
 from ipaddress import ip_address
 
-from pydantic import SecretStr
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared.core import http_head
+from shared.core.settings import Settings
+from shared.rest.http.service import Service
+from shared.runtime import connected_user, operator_token
 
-_ORIGIN = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")
 _PROTECTED = "/api/"
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
@@ -35,11 +40,9 @@ _PREFLIGHT = {
 class Authorization:
     """The middleware that checks every request under ``/api/``."""
 
-    def __init__(
-        self, app: ASGIApp, token: Callable[[], SecretStr | None], why_token: Callable[[], str | None]
-    ) -> None:
+    def __init__(self, app: ASGIApp, service: Callable[[], Service], why_token: Callable[[], str | None]) -> None:
         self._app = app
-        self._token = token
+        self._service = service
         self._why_token = why_token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,26 +51,38 @@ class Authorization:
             return
         request = Request(scope)
         origin = request.headers.get("origin")
-        is_local_origin = origin is not None and _ORIGIN.fullmatch(origin) is not None
-        answer = self._answer(request, is_local_origin=is_local_origin)
-        answering = _with_origin(send, origin) if origin and is_local_origin else send
+        is_named = origin is not None and _is_named(origin, request, self._service().settings)
+        answer = self._answer(request, is_named=is_named)
+        answering = _with_origin(send, origin) if origin and is_named else send
         await (answer or self._app)(scope, receive, answering)
 
-    def _answer(self, request: Request, *, is_local_origin: bool) -> Response | None:
+    def _answer(self, request: Request, *, is_named: bool) -> Response | None:
         """The answer to a refused or a preflight request; None: the endpoint answers."""
         is_preflight = request.method == "OPTIONS" and "access-control-request-method" in request.headers
-        token = self._token()
+        service = self._service()
         try:
-            if token is None:
-                _check_local(request)
-                _check_alone(self._why_token())
-            elif not is_preflight:  # to which a browser adds no token
-                _check_token(request.headers, token)
-            if is_preflight and not is_local_origin:
-                raise _refused(f"a page of {request.headers.get('origin')}")
+            if is_preflight:  # to which a browser adds no token
+                if not is_named:
+                    raise _refused(_page_of(request), service.settings)
+                return Response(status_code=204, headers=_PREFLIGHT)
+            if service.settings.api_token is not None:
+                if not _has_token(request, service.settings.api_token.get_secret_value()):
+                    raise HTTPException(401, _SET_TOKEN)
+                return None
+            if not _has_token(request, service.operator_token):
+                _check_local(request, service.settings, is_named=is_named)
+            _check_alone(self._why_token())
         except HTTPException as error:
             return JSONResponse({"error": error.detail}, error.status_code)
-        return Response(status_code=204, headers=_PREFLIGHT) if is_preflight else None
+        return None
+
+
+_SET_TOKEN = "send the header 'Authorization: Bearer <token>' with the value of POSTROOM_API_TOKEN"  # noqa: S105
+
+
+def _is_named(origin: str, request: Request, settings: Settings) -> bool:
+    named = {each.strip() for each in settings.origins.split(",")} - {""}
+    return origin in named or http_head.is_own_origin(origin, request.headers.get("host", ""))
 
 
 def _with_origin(send: Send, origin: str) -> Send:
@@ -81,25 +96,26 @@ def _with_origin(send: Send, origin: str) -> Send:
     return named
 
 
-def _check_token(headers: Headers, token: SecretStr) -> None:
-    given = headers.get("authorization", "").encode("utf-8", "replace")
-    if not hmac.compare_digest(given, f"Bearer {token.get_secret_value()}".encode()):
-        raise HTTPException(401, "send the header 'Authorization: Bearer <token>' with the value of POSTROOM_API_TOKEN")
+def _has_token(request: Request, token: str | None) -> bool:
+    given = request.headers.get("authorization", "").encode("utf-8", "replace")
+    return token is not None and hmac.compare_digest(given, f"Bearer {token}".encode())
 
 
-def _check_local(request: Request) -> None:
-    """Check the address of the connection before the Host header, which the sender chooses freely."""
+def _check_local(request: Request, settings: Settings, *, is_named: bool) -> None:
+    """Check the connection before the headers, which the sender chooses freely."""
     if request.client is not None and not _is_loopback_address(request.client.host):
-        raise _refused("a call from another machine")
+        raise _refused("a call from another machine", settings)
+    is_own_user: connected_user.Question = request.scope.get(connected_user.SCOPE_KEY, bool)
+    if http_head.OTHER_USER in request.headers or not is_own_user():
+        raise HTTPException(401, f"this connection is not known to be of Postroom's own user: {_way_in(settings)}")
     proxied = http_head.proxy_header(request.headers.keys())
     if proxied is not None:
-        raise _refused(f"a request that a proxy passed on (its header {proxied!r} says so)")
+        raise _refused(f"a request that a proxy passed on (its header {proxied!r} says so)", settings)
     host = request.headers.get("host", "")
     if not http_head.is_loopback(host):
-        raise _refused(f"the host {host!r}")
-    origin = request.headers.get("origin")
-    if origin and request.method != "GET" and not _ORIGIN.fullmatch(origin):
-        raise _refused(f"the origin {origin!r}")
+        raise _refused(f"the host {host!r}", settings)
+    if "origin" in request.headers and not is_named:
+        raise _refused(_page_of(request), settings)
 
 
 def _check_alone(why_token: str | None) -> None:
@@ -116,5 +132,18 @@ def _is_loopback_address(address: str) -> bool:
     return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
 
 
-def _refused(what: str) -> HTTPException:
-    return HTTPException(403, f"{what} is refused: call 127.0.0.1 directly, or set POSTROOM_API_TOKEN and send it")
+def _page_of(request: Request) -> str:
+    return f"a page of {request.headers.get('origin')!r}, which POSTROOM_ORIGINS does not name,"
+
+
+def _refused(what: str, settings: Settings) -> HTTPException:
+    return HTTPException(403, f"{what} is refused: call 127.0.0.1 directly; or {_way_in(settings)}")
+
+
+def _way_in(settings: Settings) -> str:
+    """The file by its name alone: a stranger need not know our folders."""
+    file = operator_token.path_of(settings.db).name
+    return (
+        f"send 'Authorization: Bearer <token>' with the content of the file {file}, which lies beside the database and "
+        f"which its owner can read (or set POSTROOM_API_TOKEN, restart, and send that)"
+    )

@@ -138,7 +138,10 @@ def _responses(each: Endpoint, schemas: dict[Key, Any]) -> dict[str, Any]:
     elif each.answer is not type(None):
         answer = {"application/json": {"schema": schemas[each.method, each.path, "answer"]}}
         found["200"] = {"description": "the answer", "content": answer}
-    everywhere = {401: "the token is missing or wrong", 403: "without a token, only this machine may call"}
+    everywhere = {
+        401: "the token is missing or wrong",
+        403: "without a token, only Postroom's own user may call",
+    }
     for status, reason in sorted({**everywhere, **each.refusals}.items()):
         found[str(status)] = {"description": reason, "content": problem}
     return found

@@ -8,15 +8,20 @@ from typing import TypeVar
 import apsw
 
 from shared.channels import registry
+from shared.core import logs
 from shared.core.settings import Settings
+from shared.core.text import redaction
 from shared.core.time import clock
 from shared.db.engine.connection import open_connection
 from shared.db.replica.sync import API, Replication
 from shared.rest.http.background_reads import BackgroundReads
 from shared.rest.live.feed import EventFeed
 from shared.rest.live.unfetched_responses import UnfetchedResponses
+from shared.runtime import operator_token
 from shared.runtime.kick import Listener
 from shared.runtime.service import FunctionService
+
+log = logs.get()
 
 T = TypeVar("T")
 
@@ -29,6 +34,11 @@ class Service(FunctionService):
     def __init__(self, settings: Settings) -> None:
         self.replication = Replication(settings, registry.PLATFORMS)  # first: it may refuse the settings
         super().__init__(settings)
+        self.operator_token = operator_token.read_or_make(settings.db)
+        if self.operator_token is None:
+            log.warning("api.token_unsafe", file=operator_token.path_of(settings.db).name)
+        else:
+            redaction.register(self.operator_token)
         self.started_at = clock.now_ms()
         self.polled_channels: set[str] = set()  # those that this process has noted in the database
         self.reader = open_connection(settings.db, readonly=True)

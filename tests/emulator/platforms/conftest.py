@@ -17,6 +17,7 @@ from jsonschema.exceptions import best_match
 from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
 
+from emulator.base.door import Door
 from emulator.platforms import Platforms, PlatformsConfig
 from emulator.platforms.discord import schema as discord_schema
 from emulator.platforms.telegram import schema as telegram_schema
@@ -145,6 +146,7 @@ class World:
             state=self._state,
             telegram_webhook_url=f"{url}/telegram",
             discord_interactions_url=f"{url}/discord",
+            door=Door(None, "postroom.db-api-token"),
             clock=self.clock,
             **self._options,
         )

@@ -68,7 +68,12 @@ def test_stop_ends_open_streams(play):
 def test_requests_of_other_sites_are_refused(play):
     async def scenario(world):
         said = {"person": ANA, "text": "x"}
-        for origin, status in (("https://evil.example", 403), ("null", 403), ("http://127.0.0.1:8081", 201)):
+        for origin, status in (
+            ("https://evil.example", 403),
+            ("null", 403),
+            ("http://127.0.0.1:8081", 403),
+            (world.platforms.url, 201),
+        ):
             async with world.session.post(
                 world.platforms.url + "/chat/telegram/say", json=said, headers={"Origin": origin}
             ) as response:

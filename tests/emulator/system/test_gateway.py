@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +12,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from emulator.base.door import Door
+from emulator.base.limited_site import LimitedSite
 from emulator.system.gateway import Gateway, Router, Upstream
 from infra.template.specs import RouteSpec
 
@@ -25,6 +28,7 @@ RULES = (
     route("/exact", "exact", priority=20),
     route("/v?/[x]", "odd", priority=30),
 )
+DOOR = Door("the-token-of-the-file", "postroom.db-api-token")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -55,14 +59,13 @@ async def _ready_status() -> dict[str, Any]:
 @asynccontextmanager
 async def served(app: web.Application) -> AsyncIterator[str]:
     """The application on a free port."""
-    runner = web.AppRunner(app, handler_cancellation=True)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
+    site = LimitedSite("the test", app, handler_cancellation=True)
+    sock = socket.create_server(("127.0.0.1", 0))
+    await site.start(sock)
     try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield f"http://127.0.0.1:{sock.getsockname()[1]}"
     finally:
-        await runner.cleanup()
+        await site.stop()
 
 
 @asynccontextmanager
@@ -78,6 +81,7 @@ async def behind_gateway(handler: Handler, upstream: Upstream | None = None) -> 
             unready=lambda: None,
             status=_ready_status,
             platforms=lambda: function,
+            door=DOOR,
         )
         async with served(gateway.application()) as url, aiohttp.ClientSession() as client:
             yield url, client
@@ -181,7 +185,12 @@ def test_a_connection_that_closed_while_idle_loses_no_request() -> None:
         server = await asyncio.start_server(one_then_close, "127.0.0.1", 0)
         place = Upstream(server.sockets[0].getsockname()[1])
         gateway = Gateway(
-            [route("/*", "api")], lambda _: place, unready=lambda: None, status=_ready_status, platforms=lambda: None
+            [route("/*", "api")],
+            lambda _: place,
+            unready=lambda: None,
+            status=_ready_status,
+            platforms=lambda: None,
+            door=DOOR,
         )
         async with served(gateway.application()) as url, aiohttp.ClientSession() as client:
             for _ in range(4):
@@ -208,7 +217,12 @@ def test_a_request_on_a_new_connection_is_never_sent_twice() -> None:
         server = await asyncio.start_server(drop, "127.0.0.1", 0)
         place = Upstream(server.sockets[0].getsockname()[1])
         gateway = Gateway(
-            [route("/*", "api")], lambda _: place, unready=lambda: None, status=_ready_status, platforms=lambda: None
+            [route("/*", "api")],
+            lambda _: place,
+            unready=lambda: None,
+            status=_ready_status,
+            platforms=lambda: None,
+            door=DOOR,
         )
         async with (
             served(gateway.application()) as url,

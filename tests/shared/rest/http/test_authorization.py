@@ -11,7 +11,9 @@ GUARDED = {
     "a name that begins like ours": ("GET", "127.0.0.1.evil.example", {}, None, 403),
     "an invalid host": ("GET", "[::1", {}, None, 400),
     "an invalid host, with the token": ("GET", "[::1", {"authorization": "Bearer s3cret"}, "s3cret", 400),
-    "a page of another origin that reads": ("GET", "127.0.0.1:3777", {"origin": "https://evil.example"}, None, 200),
+    "a page of another origin that reads": ("GET", "127.0.0.1:3777", {"origin": "https://evil.example"}, None, 403),
+    "a page of another port that reads": ("GET", "127.0.0.1:3777", {"origin": "http://127.0.0.1:8080"}, None, 403),
+    "a page of another port that writes": ("POST", "127.0.0.1:3777", {"origin": "http://localhost:3777"}, None, 403),
     "a page of another origin that writes": ("POST", "127.0.0.1:3777", {"origin": "https://evil.example"}, None, 403),
     "a page without an origin": ("POST", "127.0.0.1:3777", {"origin": "null"}, None, 403),
     "an origin that begins like ours": (
@@ -61,12 +63,14 @@ def test_every_path_below_api_needs_authorization(serving, monkeypatch):
     assert {reply.status_code for reply in replies} == {401}
 
 
-LOOPBACK = ["http://localhost:3000", "http://127.0.0.1:8080", "http://[::1]:1", "https://localhost"]
+NAMED = ["http://localhost:3000", "http://127.0.0.1:8080", "http://[::1]:1", "https://localhost"]
+OWN = "http://127.0.0.1:3777"
 
 
-@pytest.mark.parametrize("origin", LOOPBACK)
+@pytest.mark.parametrize("origin", [*NAMED, OWN])
 @pytest.mark.parametrize("token", [None, "s3cret"])
-def test_a_page_of_this_machine_may_send_a_preflight_and_read_the_answer(serving, monkeypatch, origin, token):
+def test_a_page_that_is_named_may_send_a_preflight_and_read_the_answer(serving, monkeypatch, origin, token):
+    monkeypatch.setenv("POSTROOM_ORIGINS", ", ".join(NAMED))
     if token:
         monkeypatch.setenv("POSTROOM_API_TOKEN", token)
     bearer = {"authorization": f"Bearer {token}"} if token else {}
@@ -86,7 +90,7 @@ def test_a_page_of_this_machine_may_send_a_preflight_and_read_the_answer(serving
     assert "Content-Type" in asked.headers["access-control-allow-headers"]
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "https://office.tinyagicompany.com", "null"])
+@pytest.mark.parametrize("origin", ["https://evil.example", "https://office.tinyagicompany.com", "null", *NAMED])
 @pytest.mark.parametrize("token", [None, "s3cret"])
 def test_the_preflight_of_another_origin_is_refused(serving, monkeypatch, origin, token):
     if token:

@@ -6,19 +6,20 @@ import httpx
 import pytest
 
 from functions import api
+from shared.runtime import operator_token
 from tests.serving import app_of
 
 
-def status(peer, **headers):
+def status(peer, is_own_user=True, **headers):
     """The status of a POST from the address *peer*; 400 if it is authorized, because it has no text."""
-    return answered(peer, **headers).status_code
+    return answered(peer, is_own_user, **headers).status_code
 
 
-def answered(peer, **headers):
+def answered(peer, is_own_user=True, **headers):
     """The answer to a POST without a text from the address *peer*."""
 
     async def go():
-        app = app_of(api)
+        app = app_of(api, is_own_user=is_own_user)
         transport = httpx.ASGITransport(app=app, client=(peer, 50_000))
         async with api.lifespan(app), httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             return await client.post("/api/message", json={}, headers=headers)
@@ -60,6 +61,36 @@ def test_without_a_token_a_request_that_a_proxy_passed_on_is_refused(headers):
     assert reply.status_code == 403
     assert "set POSTROOM_API_TOKEN" in reply.json()["error"]
     assert next(iter(headers)) in reply.json()["error"]
+
+
+def test_another_user_of_this_machine_is_told_where_the_token_is(db):
+    reply = answered("127.0.0.1", is_own_user=False)
+    assert reply.status_code == 401
+    assert f"the file {operator_token.path_of(db).name}, which lies" in reply.json()["error"]
+
+
+def test_a_request_that_the_gateway_took_from_another_user_is_that_users():
+    assert status("127.0.0.1", **{"x-forwarded-other-user": "1"}) == 401
+
+
+@pytest.mark.parametrize("peer", ["127.0.0.1", "10.0.3.7"])
+def test_a_stranger_with_the_token_of_the_file_is_answered(peer, db):
+    token = operator_token.read_or_make(db)
+    headers = {"authorization": f"Bearer {token}", "host": "postroom.example", "x-forwarded-for": "203.0.113.7"}
+    assert status(peer, is_own_user=False, **headers) == 400
+    assert status(peer, is_own_user=False, authorization=f"Bearer {token}x") in (401, 403)
+
+
+def test_the_token_of_the_file_opens_nothing_where_another_is_set(monkeypatch, db):
+    monkeypatch.setenv("POSTROOM_API_TOKEN", "s3cret")
+    assert status("127.0.0.1", authorization=f"Bearer {operator_token.read_or_make(db)}") == 401
+
+
+def test_without_a_safe_file_no_token_opens(db):
+    operator_token.path_of(db).touch(0o600)
+    for given in ("Bearer ", "Bearer None"):
+        assert status("127.0.0.1", is_own_user=False, authorization=given) == 401
+    assert status("127.0.0.1") == 400
 
 
 def test_with_the_token_a_request_that_a_proxy_passed_on_is_answered(monkeypatch):

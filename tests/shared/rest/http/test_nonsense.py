@@ -178,10 +178,10 @@ def test_a_page_of_this_machine_may_read_the_stream(serving, conn):
     started = []
 
     async def go():
-        async with serving(api), stream(origin="http://localhost:3000", started=started):
+        async with serving(api), stream(origin="http://127.0.0.1", started=started):
             pass
 
     asyncio.run(go())
     headers = dict(started[0]["headers"])
-    assert headers[b"access-control-allow-origin"] == b"http://localhost:3000"
+    assert headers[b"access-control-allow-origin"] == b"http://127.0.0.1"
     assert headers[b"content-type"] == b"text/event-stream; charset=utf-8"
