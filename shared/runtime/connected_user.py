@@ -31,7 +31,7 @@ _USER_AT = _MESSAGE.size + 4 + 48 + 3 * 4  # after the family and the state, the
 Question = Callable[[], bool]
 
 
-class Connection(Protocol):
+class ConnectedSocket(Protocol):
     """A socket, or what an event loop shows of it."""
 
     def getpeername(self) -> Any: ...
@@ -45,7 +45,7 @@ class End(NamedTuple):
     port: int
 
 
-def own_user_question(connection: Connection | None, *, user: int | None = None) -> Question:
+def own_user_question(connection: ConnectedSocket | None, *, user: int | None = None) -> Question:
     """Asks whether *user*, by default this process's, has the other end. The kernel is asked once; no answer is a no.
 
     A client may have reset the connection, and another have its port since: then *connection* has no other end.

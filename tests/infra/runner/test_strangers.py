@@ -26,8 +26,7 @@ def served(request, tmp_path_factory):
     process.wait_for("function.ready")
     host = f"[{request.param}]" if ":" in request.param else request.param
     yield f"http://{host}:{port}", folder
-    process.signal(15)
-    process.end()
+    process.close()
 
 
 CALLS = [("GET", "/api/agents", None), ("PUT", "/api/agents/x", PROGRAM), ("GET", "/api/responses/pending", None)]
