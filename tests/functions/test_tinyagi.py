@@ -301,10 +301,16 @@ def test_status_prints_the_queue_state(serving, conn):
 # -- the web office
 
 
+@pytest.fixture
+def office(monkeypatch):
+    """The operator names the address of the office."""
+    monkeypatch.setenv("POSTROOM_ORIGINS", "http://localhost:3000")
+
+
 ORIGIN = {"origin": "http://localhost:3000", "content-type": "application/json"}
 
 
-def test_the_office_connects(serving, conn):
+def test_the_office_connects(serving, conn, office):
     """It sends a content type with every call, so its browser sends a preflight request."""
     paths = ["/api/settings", "/api/agents", "/api/teams", "/api/queue/status", "/api/queue/processing"]
     paths += ["/api/responses?limit=20", "/api/logs?limit=100", "/api/status", "/api/tasks", "/api/projects"]
@@ -404,7 +410,7 @@ def test_a_running_message_is_shown_and_can_be_killed(serving, conn):
     assert killed == {"ok": True, "agent": "assistant", "processKilled": True}
 
 
-def test_the_office_gets_a_reason_for_every_refusal(serving, conn):
+def test_the_office_gets_a_reason_for_every_refusal(serving, conn, office):
     """It shows the sentence in ``error``."""
     for method, path, body in [
         *(("PUT", "/api/settings", {"models": {}}), ("POST", "/api/setup", {}), ("POST", "/api/services/restart", {})),

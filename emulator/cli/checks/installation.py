@@ -165,9 +165,7 @@ def token(chosen: Settings, found: Sequence[StoredAgent]) -> Finding:
         if programs:
             says = f"the agent {programs[0]} runs a program without a leash, so the API refuses everybody"
             return problem("token", says, _SET_TOKEN)
-    return ok(
-        "token", "not set: the API answers its own user, and callers with the token of the file beside the database"
-    )
+    return ok("token", "not set: the API answers its own user, and callers with the token beside the database")
 
 
 def _twice(files: Sequence[EnvSetting]) -> Iterator[EnvSetting]:
