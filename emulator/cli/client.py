@@ -32,7 +32,12 @@ _AS_COMMANDS: Mapping[str, str] = {
     "DELETE /api/schedules/{id}": "schedules cancel SCHEDULE",
     "DELETE /api/users/{id}/roles/{role}": "users revoke USER ROLE",
 }
-_AS_OPTIONS: Mapping[str, str] = {"?force=true": "--force", "?others=remove": "--instead", "?others=keep": "--also"}
+_AS_OPTIONS: Mapping[str, str] = {
+    "?force=true": "--force",
+    "?others=remove": "--instead",
+    "?others=keep": "--also",
+    "runAt '": "--at '",
+}
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _FAILURES: Mapping[int, type[EmulatorError]] = {
     400: errors.InvalidInput,

@@ -19,6 +19,7 @@ _MODULES = {
 NAMES = tuple(_MODULES)
 OTHER_NAMES = {"anthropic": "claude", "openai": "codex"}  # TinyAGI's, whose agents run the same programs
 AUTO = "auto"  # dispatch chooses one that is installed and has a login; see ``shared/turns/gateway/readiness.py``
+AUTO_ORDER = ("claude", "codex")  # ``api`` and ``opencode`` want a model's name, so nothing can choose them
 PROGRAMS = (*OTHER_NAMES, AUTO, "claude", "codex", "command", "opencode")  # start a program on this machine
 
 

@@ -230,7 +230,15 @@ def _check_provider(what: str, agent: Agent) -> None:
     if agent.provider not in (*providers.NAMES, *providers.OTHER_NAMES, providers.AUTO):
         known = ", ".join(sorted((*providers.NAMES, providers.AUTO)))
         raise ConfigInvalid(f"{what}: unknown provider {agent.provider!r}; known: {known}")
-    providers.get(agent.provider).check(agent.config)
+    if agent.provider != providers.AUTO:
+        providers.get(agent.provider).check(agent.config)
+        return
+    chosen = (agent.chosen_provider,) if agent.chosen_provider is not None else providers.AUTO_ORDER
+    for name in chosen if agent.config else ():  # an empty one fits each; to import them takes time
+        try:
+            providers.get(name).check(agent.config)
+        except ConfigInvalid as error:
+            raise ConfigInvalid(f"{what}: provider 'auto' may choose {name!r}, and the {error}") from None
 
 
 def _folder(agent_id: str, given: str) -> str | None:

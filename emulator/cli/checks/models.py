@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from emulator.base.environment import EnvSetting
 from emulator.cli.checks.finding import Finding, ok, problem, warning
 from emulator.cli.checks.installation import StoredAgent
+from shared.agents import registry
 from shared.core.errors import ConfigInvalid
 from shared.turns.gateway import readiness
 from shared.turns.gateway.readiness import Readiness
@@ -27,7 +28,7 @@ def load(files: Sequence[EnvSetting], environ: Mapping[str, str]) -> GatewaySett
 
 def findings(models: GatewaySettings, agents: Sequence[StoredAgent], *, now_ms: int) -> Iterator[Finding]:
     """What can work here, and the agents whose models have no key or no login any more."""
-    for provider in readiness.AUTO_ORDER:
+    for provider in registry.AUTO_ORDER:
         yield _of_provider(readiness.look(provider, models, now_ms=now_ms))
     for agent in agents:
         found = readiness.look(agent.provider, models, now_ms=now_ms, config=agent.config)

@@ -10,7 +10,6 @@ from shared.agents import registry
 from shared.agents.programs.installed import Installed
 from shared.turns.gateway.upstreams import GatewaySettings
 
-AUTO_ORDER = ("claude", "codex")  # ``api`` and ``opencode`` want a model's name, so nothing can choose them
 NOTHING = "echo"
 
 
@@ -59,7 +58,7 @@ def upstream_of(provider: str, config: Mapping[str, Any]) -> str | None:
 def choose(models: GatewaySettings, *, now_ms: int) -> Readiness:
     """What an agent with ``auto`` uses: the first that can work; else ``echo``, with the reasons of all."""
     reasons = []
-    for provider in filter(registry.NAMES.__contains__, AUTO_ORDER):
+    for provider in filter(registry.NAMES.__contains__, registry.AUTO_ORDER):
         found = look(provider, models, now_ms=now_ms)
         if found.why_not is None:
             return found

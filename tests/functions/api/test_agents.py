@@ -56,6 +56,11 @@ AGENTS = {
     "a concurrency of nothing": ("a", {"concurrency": 0}, "concurrency: "),
     "a program that is not named": ("a", {"provider": "command"}, "command: is missing"),
     "a program that is no list": ("a", {"provider": "command", "config": {"command": "python3 x"}}, "valid list"),
+    "the config of another provider": (
+        "a",
+        {"provider": "auto", "config": {"command": ["python3", "x.py"]}},
+        "provider 'auto' may choose 'claude', and the config for provider 'claude' is wrong: command: ",
+    ),
     "a folder elsewhere": ("a", {"folder": "/etc"}, "is not below the agents' folder"),
     "somebody's folder": ("a", {"folder": "assistant"}, "of agent 'assistant' overlap"),
     "two folders": ("a", {"folder": "a", "working_directory": "b"}, "working_directory and folder are the same field"),

@@ -239,6 +239,11 @@ REFUSED = {
         64,
         "Use one of --daily, --cron and --at",
     ),
+    "a time that is none": (
+        ["schedules", "add", "assistant", "x", "--chat", "1", "--at", "tomorrow"],
+        65,
+        "--at 'tomorrow' is not an ISO 8601 instant",
+    ),
     "a task for nobody": (["schedules", "add", "assistant", "x", "--daily", "9:00"], 64, "who gets the answer?"),
     "no time of day": (["schedules", "add", "assistant", "x", "--chat", "1", "--daily", "25:00"], 65, "'25:00'"),
     "no such chat for an answer": (
