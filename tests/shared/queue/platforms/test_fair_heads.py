@@ -5,6 +5,7 @@ import asyncio
 import httpx
 import pytest
 
+from emulator.base.door import Door
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.store import FakeChat
 from emulator.platforms.telegram.calls import TelegramError
@@ -33,7 +34,7 @@ class Telegram:
     """Flood control as the fake platform has it, on the clock of the test."""
 
     def __init__(self, clock, tmp_path):
-        self.flood = FloodControl(PlatformsConfig(tmp_path, "", "", clock=clock), self)
+        self.flood = FloodControl(PlatformsConfig(tmp_path, "", "", Door(None, "none"), clock=clock), self)
         self.sent, self.refused = [], 0
 
     def get(self, _):
