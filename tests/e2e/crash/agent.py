@@ -48,7 +48,7 @@ def main() -> None:
         time.sleep(float(number or 0))
     if act == "hang":
         time.sleep(600)
-    note("end", act=act)
+    note("end", act=act, number=number)
     if act == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if act == "poison":

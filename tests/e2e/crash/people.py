@@ -119,6 +119,9 @@ class Platform:
 
     def _sent(self, handler: Any, body: dict[str, Any]) -> None:
         chat, text = str(body["chat_id"]), body["text"]
+        if not text:  # `deliver` asks in this way whether sends are answered
+            handler.answer(400, {"ok": False, "error_code": 400, "description": "Bad Request: message text is empty"})
+            return
         with self._lock:
             self._attempts[text] += 1
             how, seconds = self.plan(text, self._attempts[text])
