@@ -93,7 +93,8 @@ class Running:
         before = self.said()
         self._process.send_signal(signal.SIGINT)
         self._process.wait(60)
-        late, stopping, rest = self.said().removeprefix(before).partition("\nStopping")  # a log line may come in between
+        after = self.said().removeprefix(before)
+        late, stopping, rest = after.partition("\nStopping")  # a log line may come in between
         return f"{late}^C{stopping}{rest}"
 
     def said(self) -> str:
