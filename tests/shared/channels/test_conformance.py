@@ -65,6 +65,7 @@ class Calls:
     def __post_init__(self):
         self.requests = []
         self.admitted = []
+        self.left = 0  # calls that have their answer, or will get none
         self.client = FakeClient(self._play, pacing=self)
 
     def _play(self, request):
@@ -75,6 +76,9 @@ class Calls:
 
     async def admit(self, scopes):
         self.admitted.append(scopes)
+
+    def leave(self, scopes):
+        self.left += 1
 
     async def record(self, scopes, limits):
         pass
@@ -336,6 +340,7 @@ def test_every_call_names_what_it_counts_against(name, operation):
         asyncio.run(operations(name, calls)[operation]())
         downloads = [each for each in calls.requests if each.method == "GET" and operation == "fetch"]
         assert len(calls.admitted) == len(calls.requests) - len(downloads)
+        assert calls.left == len(calls.admitted)  # each call that was let out is over
         assert all(scopes.account == name for scopes in calls.admitted)
 
 

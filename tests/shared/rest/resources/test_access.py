@@ -471,13 +471,6 @@ def test_dropped_messages_are_filtered_by_sender_and_chat_and_have_names(serving
     assert (missing.status_code, missing.json()["error"][:22]) == (404, "there is no chat 99; G")
 
 
-def test_a_page_of_this_machine_may_send_a_patch(serving, conn):
-    """A browser sends a preflight for this method, which the emulator's pages use."""
-    headers = {"origin": "http://127.0.0.1:8080", "access-control-request-method": "PATCH"}
-    (reply,) = call(serving, ("OPTIONS", "/api/chats/1", {"headers": headers}))
-    assert "PATCH" in reply.headers["access-control-allow-methods"]
-
-
 def test_a_message_for_a_retired_agent_is_refused_at_once(serving, conn):
     make_agent(conn, "coder")
     put(conn, agent="coder")
