@@ -246,20 +246,26 @@ def _stop_with_an_open_stream(running: Emulator) -> float:
 
 
 def test_a_lost_database_is_restored_from_the_bucket(emulator: Start, project: Path) -> None:
+    # Emulators of other tests take the usual port whenever it is free, and the kernel gives none of this range away.
+    s3_port = 20_000 + os.getpid() % 10_000
+    state = project / ".emulator"
+    state.mkdir()
+    (state / "kept.json").write_text(json.dumps({"ports": {"s3": s3_port}}))
     running = emulator("--no-watch")
     said = command(project, "exec", "--", "sh", "-c", 'exec python3 -c "pass"')
     assert said.returncode == 0
     status, body = _send(running, "remember me")
     assert status in (200, 202), body
-    s3_port = running.instance["urls"]["s3"]
+    s3_url = running.instance["urls"]["s3"]
+    assert s3_url == f"http://127.0.0.1:{s3_port}"
     assert running.stop() == 0
-    for file in (project / ".emulator").glob("postroom.db*"):
+    for file in state.glob("postroom.db*"):
         file.unlink()
 
     running = emulator("--no-watch")
 
     assert running.said("restored 1 messages from the replica")
-    assert running.instance["urls"]["s3"] == s3_port  # the printed replica URL stays good
+    assert running.instance["urls"]["s3"] == s3_url  # the printed replica URL stays good
     assert running.stop() == 0
 
 
