@@ -26,6 +26,7 @@ from spark_jobs.mart.traces import Traces
 
 ANSWERS = ("messages", "responses", "agent_messages")
 """Tables with what was said in answer to a message, by its ``message_id``."""
+LINES = "chat_messages"
 
 KEY = "POSTROOM_MART_KEY"
 _KEY_CHARACTERS = 16
@@ -109,14 +110,16 @@ class Veil:
         return replace(self, privacy=replace(self.privacy, forgotten=forgotten))
 
     def _forgotten(self, table: MartTable, rows: pa.RecordBatch) -> list[bool]:
-        values = _columns(rows, "channel", "sender_id", "platform_id", "private_to", "message_id", "in_reply_to")
-        is_answer = table.name in ANSWERS
+        names = ("channel", "sender_id", "platform_id", "private_to", "message_id", "in_reply_to", "id")
+        values = _columns(rows, *names)
+        is_answer, is_line = table.name in ANSWERS, table.name == LINES
         return [
             self.takes_out(channel, sender)
             or self.takes_out(channel, place)
             or self.is_private_to_one(person)
             or (is_answer and (message in self.traces.messages or asked in self.traces.rows))
-            for channel, sender, place, person, message, asked in zip(*values, strict=True)
+            or (is_line and row in self.traces.lines)
+            for channel, sender, place, person, message, asked, row in zip(*values, strict=True)
         ]
 
     def _unquoted(self, table: MartTable, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -42,7 +42,7 @@ ALL = (
         left_out=("claimed_by",),
     ),
     MartTable("agent_messages", text=("content",), people=("sender",)),
-    MartTable("chat_messages", text=("message",)),
+    MartTable("chat_messages", text=("message",), people=("sender_id",)),
     MartTable("schedule_runs", by="started_at"),
     MartTable("usage", has_updates=True),
     MartTable("agents", by="", text=("instructions",), left_out=("config",)),

@@ -4,6 +4,7 @@ A person has more ids than the one that an operator names: on some platforms the
 only the rows of the mart or the replica tell which. Both are read in the same way; ids may be hashed.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +19,9 @@ IsTheirs = Callable[[str | None, str | None], bool]
 
 _COLUMNS = (
     *("id", "message_id", "in_reply_to", "channel", "chat_id", "platform_id", "platform_message_id"),
-    *("sender", "sender_id"),
+    *("sender", "sender_id", "content"),
 )
+_CARRIED = ('"origin"', '"behalf"')  # keys of ``messages.content`` of what agents write to each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,10 @@ class Traces:
     """What belongs to the people who were taken out.
 
     Args:
-        messages: the ids of the messages that they wrote or got, and of what answers them.
+        messages: the ids of the messages that they wrote or got, of what answers them, and of what agents wrote to each
+            other because of these.
         rows: the same by the number of the row of ``messages``.
+        lines: what agents said in the rooms of their teams because of these, by the row of ``chat_messages``.
         quotable: messages and answers as a reply quotes them: the conversation, and the platform's id of the message.
         ids: of their private chats, each with its channel.
         names: what they are called.
@@ -36,6 +40,7 @@ class Traces:
 
     messages: frozenset[str] = frozenset()
     rows: frozenset[int] = frozenset()
+    lines: frozenset[int] = frozenset()
     quotable: frozenset[tuple[str, str]] = frozenset()
     ids: frozenset[tuple[str, str]] = frozenset()
     names: frozenset[str] = frozenset()
@@ -51,18 +56,36 @@ def traces_of(read: Reader, is_theirs: IsTheirs) -> Traces:
 
     platforms = {(_platform(channel), place) for channel, place in chats}
     found = _Rows(names)
+    chained = []
     for row in _rows(read, "messages", _COLUMNS):
+        carried = _carried(row.pop("content"))
         if is_of_them(row["channel"], row["sender_id"]) or is_of_them(row["channel"], row["platform_id"]):
             found.add(row)
             found.rows.add(row["id"])
             if is_theirs(row["channel"], row["sender_id"]):
                 names.add(row["sender"] or "")
+        elif carried:
+            chained.append((row, carried))
+    lines: set[int] = set()
+    for row, carried in chained:
+        asked_for = carried.get("behalf") or {}
+        is_for_them = is_of_them(asked_for.get("channel"), asked_for.get("sender_id"))
+        if is_for_them or carried.get("origin") in found.messages:
+            found.add(row)
+            found.rows.add(row["id"])
+            lines |= {carried["line"]} if "line" in carried else set()
     for row in _rows(read, "responses", _COLUMNS):
         is_answer = row["in_reply_to"] in found.rows or row["message_id"] in found.messages
         if is_answer or is_of_them(row["channel"], row["sender_id"]) or is_of_them(row["channel"], row["platform_id"]):
             found.add(row)
-    messages = frozenset(found.messages - {""})
-    return Traces(messages, frozenset(found.rows), frozenset(found.quotable), frozenset(chats), frozenset(names - {""}))
+    return Traces(
+        frozenset(found.messages - {""}),
+        frozenset(found.rows),
+        frozenset(lines),
+        frozenset(found.quotable),
+        frozenset(chats),
+        frozenset(names - {""}),
+    )
 
 
 @dataclass(slots=True)
@@ -104,6 +127,17 @@ def _rows(read: Reader, table: str, columns: Sequence[str]) -> Iterator[dict[str
     for batch in read(table, columns):
         for row in batch.to_pylist():
             yield {name: row.get(name) for name in columns}
+
+
+def _carried(content: str | None) -> dict[str, Any]:
+    """The content of a message that an agent wrote because of another one; empty for all others."""
+    if not content or not any(key in content for key in _CARRIED):
+        return {}
+    try:
+        facts = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def _platform(channel: str | None) -> str:

@@ -76,7 +76,9 @@ def _say(
     carried: MessageContent,
     now_ms: int,
 ) -> int:
-    line = chat_messages.append(conn, team=team.id, from_agent=from_agent, message=text, now_ms=now_ms)
+    line = chat_messages.append(
+        conn, team=team.id, from_agent=from_agent, message=text, origin=hops.origin(carried, ""), now_ms=now_ms
+    )
     room = chats.ensure(conn, CHANNEL, team.id, is_group=True, name=team.name, now_ms=now_ms)
     heard = messages.NewMessage(
         id_prefix="chat",

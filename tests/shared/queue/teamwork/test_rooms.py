@@ -8,7 +8,7 @@ from shared.db.queue import claims, mailbox
 from shared.db.roster import teams
 from shared.db.roster.teams import Team
 from shared.queue.teamwork import chains, rooms
-from tests.support import LEASE, NOW, column, dump, make_agent, texts
+from tests.support import LEASE, NOW, column, dump, make_agent, put, texts
 
 PENDING = "SELECT agent, from_agent, trigger, message FROM messages ORDER BY id"
 
@@ -36,7 +36,7 @@ def take(conn, agent):
 
 def test_a_post_of_a_member_is_one_line_and_reaches_every_other_member(conn):
     line = post(conn, "it works", from_agent="coder")
-    assert rows(conn, "SELECT * FROM chat_messages") == [(line, "dev", "coder", "it works", NOW)]
+    assert rows(conn, "SELECT * FROM chat_messages") == [(line, "dev", "coder", "it works", NOW, None, None)]
     told = "[Chat room #dev — @coder]:\nit works"
     assert rows(conn, PENDING) == [("reviewer", "coder", 1, told), ("writer", "coder", 1, told)]
     assert set(rows(conn, "SELECT channel, id_prefix, platform_id, sender FROM messages")) == {
@@ -65,6 +65,20 @@ def test_an_answer_is_context_for_the_others_and_starts_no_turn(conn):
     assert [found[:3] for found in rows(conn, PENDING)[3:]] == [("reviewer", "coder", 0), ("writer", "coder", 0)]
     batch = take(conn, "writer").batch
     assert [message.trigger for message in batch] == [True, False]
+
+
+def test_all_lines_of_a_chain_keep_the_person_whose_message_began_it(conn):
+    asked = mailbox.get(conn, put(conn, "my plan", agent="coder", sender_id="5")).message
+    post(conn, "Ana has a plan", from_agent="coder", because=asked)
+    heard = newest(conn)
+    post(conn, "what plan?", from_agent="writer", because=heard)
+    with transaction(conn):
+        rooms.answer(conn, "dev", "a good one", from_agent="writer", because=heard.content, now_ms=NOW)
+    post(conn, "hello")
+    post(conn, "hello?", from_agent="coder", because=newest(conn))
+    found = rows(conn, "SELECT message, channel, sender_id FROM chat_messages ORDER BY id")
+    of_ana = [(text, "telegram", "5") for text in ("Ana has a plan", "what plan?", "a good one")]
+    assert found == [*of_ana, ("hello", None, None), ("hello?", None, None)]
 
 
 def test_an_answer_to_a_room_that_is_gone_or_was_left_is_not_stored(conn):
