@@ -115,6 +115,7 @@ class Registration:
         missing: kinds of events that we need and that aren't registered, in the platform's words.
         last_error: what the platform says about its last delivery that failed; None: nothing.
         last_error_at_ms: when that was, in ms UTC. It stays after the recovery: compare it with our last event.
+        mend: what an operator does about *last_error*; None: connects the channel again.
         ours: the address that the account's settings name, without a secret; None: they name none.
     """
 
@@ -124,6 +125,7 @@ class Registration:
     missing: tuple[str, ...] = ()
     last_error: str | None = None
     last_error_at_ms: int | None = None
+    mend: str | None = None
     ours: str | None = None
 
 

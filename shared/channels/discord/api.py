@@ -17,11 +17,13 @@ from shared.channels.discord.api_calls import RACE_MS, classify
 from shared.channels.discord.objects import dicts
 from shared.channels.multipart import Form
 from shared.channels.platform_api import ApiAnswer, CallResult
+from shared.core.accounts import prefix_of
 from shared.core.errors import OutcomeUnknown, PermanentError, RetryableError
 from shared.runtime.http_client import Client
 
 USER_AGENT = "DiscordBot (https://postroom.example, 0.1.0)"  # Cloudflare may refuse a call without it
 FILE_ORIGINS = frozenset({"https://cdn.discordapp.com", "https://media.discordapp.net"})
+WEBHOOK_EVENTS = "webhook events, which Discord has switched off"
 
 _REAL_HOST = "discord.com"
 _EVENTS_SWITCHED_OFF = 3
@@ -181,16 +183,20 @@ class DiscordApi:
         """
         found = (await self.do(client, "GET", f"{self.base}/applications/@me")).payload
         url = found.get("interactions_endpoint_url")
-        error = None
+        error = mend = None
         if found.get("id") != self.application_id:
-            error = (
-                f"the bot's token is of application {found.get('id')}, and DISCORD_APPLICATION_ID is "
-                f"{self.application_id}: set the one that belongs to the token"
-            )
-        elif found.get("event_webhooks_status") == _EVENTS_SWITCHED_OFF:
-            error = "Discord has switched the event webhooks off, because too many calls failed"
+            name = f"{prefix_of(self.account)}APPLICATION_ID"
+            error = f"the bot's token is of application {found.get('id')}, and {name} is {self.application_id}"
+            mend = f"set {name}={found.get('id')}, and start Postroom again"
         is_ours = None if error is None and url and not ours else error is None and url == ours
-        return Registration(is_ours, url if isinstance(url, str) else None, last_error=error, ours=ours or None)
+        return Registration(
+            is_ours,
+            url if isinstance(url, str) else None,
+            missing=(WEBHOOK_EVENTS,) if found.get("event_webhooks_status") == _EVENTS_SWITCHED_OFF else (),
+            last_error=error,
+            mend=mend,
+            ours=ours or None,
+        )
 
     def origins(self) -> frozenset[str]:
         """The hosts that files come from; a fake Discord serves its own."""

@@ -167,5 +167,5 @@ async def check_application(api: DiscordApi, client: Client) -> str | None:
     """
     found = await api.registration(client)
     if found.last_error is not None and found.is_ours is False:
-        raise PermanentError(found.last_error)
+        raise PermanentError(f"{found.last_error}: {found.mend}")
     return found.url

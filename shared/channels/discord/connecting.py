@@ -12,6 +12,8 @@ from shared.channels.discord.api import DiscordApi
 from shared.core.errors import ConfigInvalid, PermanentError, WrongState
 from shared.runtime.http_client import Client
 
+_EVENTS_ON = 2
+
 
 def address_of(url: str, account: str) -> str:
     """The address to register: *url*, with the path of our webhook where it has none.
@@ -31,7 +33,7 @@ def address_of(url: str, account: str) -> str:
 
 
 async def connect(api: DiscordApi, client: Client, *, url: str, take_over: bool) -> Registration:
-    """Register *url*; what was registered before. Safe to repeat.
+    """Register *url*, and switch webhook events on again; what was registered before. Safe to repeat.
 
     Raises:
         WrongState: another address is registered, and *take_over* is False. Nothing was changed.
@@ -41,13 +43,14 @@ async def connect(api: DiscordApi, client: Client, *, url: str, take_over: bool)
     """
     before = await api.registration(client)
     if before.last_error is not None and before.is_ours is False:
-        raise ConfigInvalid(before.last_error)
-    if before.url == url:
+        raise ConfigInvalid(f"{before.last_error}: {before.mend}")
+    if before.url == url and not before.missing:
         return before
-    if before.url and not take_over:
+    if before.url not in (None, url) and not take_over:
         raise WrongState(f"Discord sends this application's interactions to {before.url}")
+    events = {"event_webhooks_status": _EVENTS_ON} if before.missing else {}
     try:
-        await api.do(client, "PATCH", f"{api.base}/applications/@me", {"interactions_endpoint_url": url})
+        await api.do(client, "PATCH", f"{api.base}/applications/@me", {"interactions_endpoint_url": url, **events})
     except PermanentError as error:
         raise PermanentError(
             f"{error}. Discord called {url} with a PING and with a wrong signature: Postroom must answer there,"

@@ -25,10 +25,14 @@ _ON_ITS_WAY_MS = 10_000  # longer than an event takes from the platform to us
 
 
 class Deafness(NamedTuple):
-    """Why the platform sends us nothing. *reason*: a clause for people, without secrets."""
+    """Why the platform sends us nothing. *reason*: a clause for people, without secrets.
+
+    *mend*: what an operator does about it; None: connects the channel again.
+    """
 
     code: DeafCode
     reason: str
+    mend: str | None = None
 
 
 def is_due(last: ChannelWatch | None, *, now_ms: int) -> bool:
@@ -51,7 +55,7 @@ def judge(
     if found.url is None:
         return Deafness("not_registered", "no address is registered at the platform, so it sends events nowhere")
     if found.is_ours is False and found.last_error is not None and found.last_error_at_ms is None:
-        return Deafness("failing", found.last_error)
+        return Deafness("failing", found.last_error, found.mend)
     if found.is_ours is False or (found.is_ours is None and known_url is not None and found.url != known_url):
         return Deafness(
             "elsewhere", f"the platform sends events to {found.url}: another Postroom or program has this bot"
@@ -96,6 +100,7 @@ def note(conn: apsw.Connection, channel: str, found: Registration, *, now_ms: in
         reason=deafness.reason if deafness else None,
         since=last.since if last is not None and was == state else now_ms,
         heard_at=last_event_at,
+        mend=deafness.mend if deafness else None,
     )
     channel_watches.put(conn, watch)
     if was != state:
@@ -108,7 +113,7 @@ def heard(conn: apsw.Connection, channel: str, *, now_ms: int) -> None:
     watch = channel_watches.note_event(conn, channel, now_ms=now_ms)
     if watch is None or watch.state == "well" or watch.code == "kinds_missing":
         return
-    watch = watch._replace(state="well", code=None, reason=None, since=now_ms)
+    watch = watch._replace(state="well", code=None, reason=None, mend=None, since=now_ms)
     channel_watches.put(conn, watch)
     _tell_news(conn, watch, now_ms=now_ms)
 
@@ -131,7 +136,7 @@ def _known_url(found: Registration, last: ChannelWatch | None, last_event_at: in
 def _tell_news(conn: apsw.Connection, watch: ChannelWatch, *, now_ms: int) -> None:
     if watch.state == "deaf":
         events.append(conn, "channel_deaf", now_ms=now_ms, channel=watch.channel, data={"reason": watch.reason or ""})
-        text = f"{cards.escape(_finding(watch))} To mend it: `{command(watch)}`"
+        text = f"{cards.escape(_finding(watch))} To mend it: {f'`{command(watch)}`' if watch.mend is None else watch.mend}"
     else:
         events.append(conn, "channel_hears", now_ms=now_ms, channel=watch.channel)
         text = f"{cards.escape(watch.channel)} receives messages again."
@@ -139,8 +144,8 @@ def _tell_news(conn: apsw.Connection, watch: ChannelWatch, *, now_ms: int) -> No
 
 
 def sentence(watch: ChannelWatch) -> str:
-    """What an operator should know of a channel that is deaf, with the one command that mends it."""
-    return f"{_finding(watch)} To mend it: {command(watch)}"
+    """What an operator should know of a channel that is deaf, with the one thing that mends it."""
+    return f"{_finding(watch)} To mend it: {mend(watch)}"
 
 
 def _finding(watch: ChannelWatch) -> str:
@@ -159,6 +164,11 @@ def troubles(conn: apsw.Connection) -> list[str]:
         for outage in channel_outages.every(conn).values()
     ]
     return found + [sentence(watch) for watch in channel_watches.deaf(conn)]
+
+
+def mend(watch: ChannelWatch) -> str:
+    """What mends a channel that is deaf: the command, or what only an operator can set."""
+    return watch.mend or command(watch)
 
 
 def command(watch: ChannelWatch) -> str:

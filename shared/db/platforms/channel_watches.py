@@ -26,6 +26,7 @@ class ChannelWatch(NamedTuple):
         reason: the same for people.
         since: when it came to its state.
         heard_at: when an event came in to the registered address; None: none did since this is noted.
+        mend: what an operator does about it; None: connects the channel again.
     """
 
     channel: str
@@ -38,6 +39,7 @@ class ChannelWatch(NamedTuple):
     reason: str | None
     since: int
     heard_at: int | None = None
+    mend: str | None = None
 
 
 _PUT = insert_into("channel_watches", ChannelWatch._fields).replace("INSERT INTO", "INSERT OR REPLACE INTO", 1)
@@ -53,7 +55,7 @@ def every(conn: apsw.Connection) -> dict[str, ChannelWatch]:
     found = rows(
         conn,
         """
-        SELECT channel, looked_at, url, known_url, backlog, state, code, reason, since, heard_at
+        SELECT channel, looked_at, url, known_url, backlog, state, code, reason, since, heard_at, mend
           FROM channel_watches
          ORDER BY channel
         """,

@@ -42,7 +42,7 @@ class ChannelPauseView(TypedDict):
 
 
 class ChannelDeafView(TypedDict):
-    """The platform may send us no events since *since*, for this *reason*; *command* mends it."""
+    """The platform may send us no events since *since*, for this *reason*; *command* mends it, or is the setting that does."""
 
     code: DeafCode
     reason: str
@@ -167,8 +167,8 @@ def _outage(outage: ChannelOutage) -> ChannelOutageView:
 
 
 def _deaf(watch: ChannelWatch, code: DeafCode) -> ChannelDeafView:
-    command = channel_watch.command(watch)
-    return {"code": code, "reason": watch.reason or "", "since": watch.since, "command": command}
+    mend = channel_watch.mend(watch)
+    return {"code": code, "reason": watch.reason or "", "since": watch.since, "command": mend}
 
 
 def _wired_channels(service: Service) -> list[str]:

@@ -66,11 +66,13 @@ def _connect(word: str, url: str | None, *, take_over: bool) -> CommandResult:
     except WrongState as error:
         mend = command_line(f"channel discord connect{_options(word, None)} --url {address} --take-over")
         raise AlreadyInUse(f"{error}. If this Postroom should have it: {mend}") from None
-    facts = {"url": address, "before": before.url, "changed": before.url != address}
-    was = "is now" if facts["changed"] else "was already"
+    facts = {"url": address, "before": before.url, "changed": before.url != address or bool(before.missing)}
+    was = "is now" if before.url != address else "was already"
     lines = [f"The app {was} connected: Discord sends its interactions to {address}."]
-    if before.url and facts["changed"]:
+    if before.url not in (None, address):
         lines.append(f"It was taken over from {before.url}, which gets nothing more.")
+    if before.missing:
+        lines.append("Discord had switched its webhook events off; they are on again.")
     if not own_address.keep(Settings.load().db, channel.name, address) and channel.webhook_url != address:
         name = f"{accounts.prefix_of(channel.name)}WEBHOOK_URL"
         lines.append(f"Set {name}={address}, so that Postroom says when another program takes the app.")

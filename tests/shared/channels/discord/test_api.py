@@ -140,11 +140,6 @@ def test_a_file_that_is_longer_than_promised_expired_or_moved_is_not_fetched(dis
         ({"id": "1290000000000000001", "interactions_endpoint_url": "https://x/webhooks/discord"}, None, None),
         ({"id": "1290000000000000001", "interactions_endpoint_url": None}, False, None),
         ({"id": "42", "interactions_endpoint_url": "https://x/"}, False, "DISCORD_APPLICATION_ID"),
-        (
-            {"id": "1290000000000000001", "interactions_endpoint_url": "https://x/", "event_webhooks_status": 3},
-            False,
-            "switched",
-        ),
     ],
 )
 def test_what_is_registered_tells_a_wrong_application_and_a_missing_address(discord, found, is_ours, error):
@@ -153,6 +148,13 @@ def test_what_is_registered_tells_a_wrong_application_and_a_missing_address(disc
     assert platform.calls == [f"GET {BASE}/applications/@me"]
     assert (seen.is_ours, seen.url) == (is_ours, found["interactions_endpoint_url"])
     assert (seen.last_error is None) if error is None else error in seen.last_error
+
+
+def test_webhook_events_that_discord_switched_off_are_missing_and_interactions_still_come(discord):
+    found = {"id": "1290000000000000001", "interactions_endpoint_url": "https://x/", "event_webhooks_status": 3}
+    seen = run(discord.registration(FakeClient(Recorder(httpx.Response(200, json=found)))))
+    assert (seen.is_ours, seen.last_error) == (None, None)
+    assert seen.missing == ("webhook events, which Discord has switched off",)
 
 
 @pytest.mark.parametrize(

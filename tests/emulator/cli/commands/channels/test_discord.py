@@ -1,6 +1,8 @@
 """``emulator channel discord register`` and ``connect``, against a server that plays Discord."""
 
+import asyncio
 import json
+import re
 import shlex
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,9 +12,9 @@ from typer.testing import CliRunner
 
 from emulator.cli.commands.channels import channel
 from shared.channels import registry
-from shared.channels.base import Registration
 from shared.conversation.access import channel_watch
 from shared.db.engine.connection import transaction
+from shared.runtime.http1_client import HttpClient
 from tests.support import NOW
 
 APP = "1290000000000000001"
@@ -23,14 +25,21 @@ class FakeCommands(ThreadingHTTPServer):
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.commands, self.puts, self.endpoint = [], 0, None
+        self.commands, self.puts, self.endpoint, self.application, self.events = [], 0, None, APP, 1
+
+    @property
+    def facts(self):
+        return {
+            "id": self.application,
+            "interactions_endpoint_url": self.endpoint,
+            "event_webhooks_status": self.events,
+        }
 
 
 class _Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         is_app = self.path.endswith("/@me")
-        endpoint = self.server.endpoint
-        self._answer({"id": APP, "interactions_endpoint_url": endpoint} if is_app else self.server.commands)
+        self._answer(self.server.facts if is_app else self.server.commands)
 
     def do_PUT(self):
         self.server.puts += 1
@@ -40,7 +49,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PATCH(self):
         changed = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.endpoint = changed["interactions_endpoint_url"]
-        self._answer({"id": APP})
+        self.server.events = changed.get("event_webhooks_status", self.server.events)
+        self._answer(self.server.facts)
 
     def _answer(self, found):
         body = json.dumps(found).encode()
@@ -91,24 +101,62 @@ def test_connect_registers_the_address_and_takes_another_program_over_only_when_
     assert json.loads(again.output)["changed"] is False
 
 
-@pytest.mark.parametrize(("code", "endpoint"), [("not_registered", None), ("elsewhere", "https://other.example/x")])
+OURS = "https://bot.example.com/webhooks/discord"
+MENDED = {
+    "not_registered": {"endpoint": None},
+    "elsewhere": {"endpoint": "https://other.example/x"},
+    "kinds_missing": {"events": 3},
+}
+
+
+def look(conn, at_ms):
+    """What the next look of ``sweep`` notes, with the settings of this shell."""
+    registry.get.cache_clear()
+    adapter = registry.get("discord")
+
+    async def go():
+        client = HttpClient()
+        try:
+            return await adapter.registration(client)
+        finally:
+            await client.close()
+
+    with transaction(conn):
+        return channel_watch.note(conn, "discord", asyncio.run(go()), now_ms=at_ms)
+
+
+@pytest.mark.parametrize(("code", "changes"), MENDED.items())
 def test_connect_keeps_our_address_and_the_command_that_mends_runs_as_it_is_printed(
-    discord, conn, db, monkeypatch, code, endpoint
+    discord, conn, db, monkeypatch, code, changes
 ):
     """Before any interaction came in: an app that another program takes at once is known to be taken."""
     monkeypatch.setenv("POSTROOM_DB", str(db))
-    ours = "https://bot.example.com/webhooks/discord"
     said = invoke("connect", "--url", "https://bot.example.com").output
     assert "WEBHOOK_URL" not in said, "Postroom knows it by itself"
-    discord.endpoint = endpoint
-    with transaction(conn):
-        watch = channel_watch.note(conn, "discord", Registration(None, endpoint), now_ms=NOW)
-    assert (watch.code, watch.known_url) == (code, ours)
+    for name, value in changes.items():
+        setattr(discord, name, value)
+    watch = look(conn, NOW)
+    assert (watch.code, watch.known_url) == (code, OURS)
     program, group, platform, *words = shlex.split(channel_watch.command(watch))
     assert (program, group, platform) == ("emulator", "channel", "discord")
     done = invoke(*words)
     assert done.exit_code == 0, done.output
-    assert discord.endpoint == ours
+    assert discord.endpoint == OURS
+    assert look(conn, NOW + 1).state == "well"
+
+
+def test_a_token_of_another_application_is_mended_by_the_setting_that_is_printed(discord, conn, db, monkeypatch):
+    """No command can: connecting again was printed, and is refused for the same reason."""
+    monkeypatch.setenv("POSTROOM_DB", str(db))
+    monkeypatch.setenv("DISCORD_WEBHOOK_URL", OURS)
+    discord.application, discord.endpoint = "42", OURS
+    watch = look(conn, NOW)
+    assert watch.code == "failing"
+    sentence = channel_watch.sentence(watch)
+    set_name, value = re.search(r"To mend it: set (\w+)=(\w+), and start Postroom again$", sentence).groups()
+    assert set_name in invoke("connect").output
+    monkeypatch.setenv(set_name, value)
+    assert look(conn, NOW + 1).state == "well"
 
 
 def test_the_address_may_be_a_setting_and_is_asked_for_where_nobody_knows_it(discord, monkeypatch):

@@ -145,6 +145,7 @@ MENDED = {
     "elsewhere": {"url": "https://other.example.org/hook"},
     "kinds_missing": {"url": URL, "allowed_updates": ["message"]},
     "failing": {"url": URL, "pending_update_count": 2, "last_error_message": "502", "last_error_date": 2_000_000_000},
+    "backlog": {"url": URL, "pending_update_count": 3},
 }
 
 
@@ -165,8 +166,10 @@ def test_connect_keeps_our_address_and_the_command_that_mends_runs_as_it_is_prin
     ours = URL.replace("/telegram", f"/{account}")
     said = run("connect", "--url", "https://bot.example.org", "--account", account).stdout
     assert "WEBHOOK_URL" not in said, "Postroom knows it by itself"
+    earlier = webhooks.registration_of(base | {"url": ours, "pending_update_count": 1}, "")
     server.webhook = base | webhook | ({"url": ours} if webhook["url"] == URL else {})
     with transaction(conn):
+        assert channel_watch.note(conn, account, earlier, now_ms=NOW - channel_watch.LOOK_EVERY_MS).state == "well"
         watch = channel_watch.note(conn, account, webhooks.registration_of(server.webhook, ""), now_ms=NOW)
     assert (watch.code, watch.known_url) == (code, ours)
     program, group, platform, *words = shlex.split(channel_watch.command(watch))
