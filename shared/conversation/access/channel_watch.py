@@ -136,7 +136,7 @@ def _known_url(found: Registration, last: ChannelWatch | None, last_event_at: in
 def _tell_news(conn: apsw.Connection, watch: ChannelWatch, *, now_ms: int) -> None:
     if watch.state == "deaf":
         events.append(conn, "channel_deaf", now_ms=now_ms, channel=watch.channel, data={"reason": watch.reason or ""})
-        text = f"{cards.escape(_finding(watch))} To mend it: {f'`{command(watch)}`' if watch.mend is None else watch.mend}"
+        text = f"{cards.escape(_finding(watch))} To mend it: {watch.mend or f'`{command(watch)}`'}"
     else:
         events.append(conn, "channel_hears", now_ms=now_ms, channel=watch.channel)
         text = f"{cards.escape(watch.channel)} receives messages again."

@@ -42,7 +42,7 @@ class ChannelPauseView(TypedDict):
 
 
 class ChannelDeafView(TypedDict):
-    """The platform may send us no events since *since*, for this *reason*; *command* mends it, or is the setting that does."""
+    """The platform may send us no events since *since*, for this *reason*; *command* mends it, or the setting there."""
 
     code: DeafCode
     reason: str
