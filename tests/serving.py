@@ -63,6 +63,13 @@ def day_of_the_events(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: (wall_ns() - ahead_ns) / 10**9)
 
 
+def leap(seconds: float) -> None:
+    """Let all timers of the running event loop that are due within so long fire now: a limit is over without a wait."""
+    loop = asyncio.get_running_loop()
+    earlier = loop.time
+    loop.time = lambda: earlier() + seconds  # type: ignore[method-assign]
+
+
 def app_of(module: ModuleType, *, is_own_user: bool = True) -> Starlette:
     """The function's handler behind every path, as the framework serves it."""
     handler = getattr(module, module.__name__.rpartition(".")[2])

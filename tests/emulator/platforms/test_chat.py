@@ -266,14 +266,11 @@ def test_buttons_under_an_older_message_are_pressed_by_a_number_counted_back(pla
             keys = [[{"text": word, "callback_data": f"{number}.{word}"} for word in ("Yes", "No")]]
             markup = {"reply_markup": {"inline_keyboard": keys}} if number < 3 else {}
             await world.bot("sendMessage", chat_id=int(ANA), text=text, **markup)
-        for once, data in (
-            ("/press 1", "2.Yes"),
-            ("/press 1.2", "2.No"),
-            ("/press 2.1", "1.Yes"),
-            ("/press 2.2", "1.No"),
+        for count, (once, data) in enumerate(
+            (("/press 1", "2.Yes"), ("/press 1.2", "2.No"), ("/press 2.1", "1.Yes"), ("/press 2.2", "1.No")), 2
         ):
             assert await terminal(world, once=once, timeout_s=0.1) == 75
-            assert world.endpoint.got[-1].body["callback_query"]["data"] == data
+            assert (await world.endpoint.wait(count))[-1].body["callback_query"]["data"] == data
         capsys.readouterr()
         assert await terminal(world, once="/press 3.1") == 66
         lines = capsys.readouterr().err.splitlines()

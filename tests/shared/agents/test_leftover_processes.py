@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import uuid
 
 import pytest
 
@@ -32,10 +33,11 @@ def start():
 
 
 def test_only_processes_with_the_turns_token_are_killed_in_any_session(start):
-    mine, apart = start("turn_a"), start("turn_a", start_new_session=True)
-    others = [start("turn_b"), start("turn_aa"), start(None)]
-    assert leftover_processes.kill(["turn_a", "turn_c"]) >= 2
-    assert [process.wait(10) for process in (mine, apart)] == [-9, -9]
+    ours, another = f"turn_{uuid.uuid4().hex}", f"turn_{uuid.uuid4().hex}"  # no other test's dispatch kills them
+    mine, apart = start(ours), start(ours, start_new_session=True)
+    others = [start(another), start(f"{ours}a"), start(None)]
+    assert leftover_processes.kill([ours, f"{another}c"]) >= 2
+    assert [process.wait(60) for process in (mine, apart)] == [-9, -9]
     assert [process.poll() for process in others] == [None, None, None]
 
 

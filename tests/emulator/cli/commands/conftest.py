@@ -84,14 +84,19 @@ def _answers(url: str, process: "subprocess.Popen[bytes]", log: Path) -> bool:
         return False
 
 
+def stop(process: "subprocess.Popen[bytes]", served: Postroom) -> None:
+    """End what ``serve`` started."""
+    served.conn.close()
+    process.terminate()
+    process.wait(60)
+
+
 @pytest.fixture(scope="module")
 def postroom(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postroom]:
     """One Postroom for all tests of a file."""
     process, served = serve(tmp_path_factory.mktemp("postroom"))
     yield served
-    served.conn.close()
-    process.terminate()
-    process.wait(60)
+    stop(process, served)
 
 
 @pytest.fixture(autouse=True)

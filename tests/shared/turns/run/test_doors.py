@@ -12,13 +12,15 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.spending import budgets, usage
 from shared.db.spending.usage import Tokens, TurnName
 from tests.approval_requests import POLICY
-from tests.serving import environment
+from tests.serving import day_of_the_events, environment, leap
 from tests.shared.turns.gateway.model_host import hosting, reply, stream_of
 from tests.shared.turns.run import scripted_provider
 from tests.shared.turns.run.scripted_provider import ask, dispatching, one_step
 from tests.support import NOW, column, put
 
-__all__ = ["environment"]
+__all__ = ["day_of_the_events", "environment"]
+
+pytestmark = pytest.mark.usefixtures("day_of_the_events")  # budgets of a day: no midnight may come between
 
 OUTCOME = "SELECT status, failure, last_error FROM messages"
 ENDINGS = ("answer", "error", "exception", "timeout", "cancel", "stop")
@@ -44,12 +46,13 @@ def test_a_program_reaches_models_until_its_turn_ends_whatever_ends_it(conn, mon
     async def go():
         async with hosting(stream_of("messages")) as host:
             scripted_provider.use(monkeypatch, conn, script, host)
-            if ending == "timeout":
-                rows(conn, "UPDATE agents SET turn_timeout_ms = 400 WHERE id = 'coder'")
+            rows(conn, "UPDATE agents SET turn_timeout_ms = 30000 WHERE id = 'coder'")
             async with dispatching() as service:
                 await service.claim_and_start()
                 while "access" not in seen:  # noqa: ASYNC110
                     await asyncio.sleep(0.005)
+                if ending == "timeout":
+                    leap(30)
                 if ending == "cancel":
                     next(iter(service.running_turns.values())).task.cancel()
                 if ending == "stop":
