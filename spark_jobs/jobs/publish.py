@@ -69,3 +69,10 @@ def _holes(manifest: MartManifest, before: MartManifest | None) -> Iterator[str]
             missing = sum(table.holes.values()) - (sum(old.holes.values()) if old else 0)
             what = f"{name} has a hole: {missing} rows before {max(new)} were pruned before a run could read them"
             yield f"{what}; run publish more often"
+        unseen = {
+            day: number for day, number in table.unseen.items() if number > (old.unseen.get(day, 0) if old else 0)
+        }
+        if unseen:
+            told = sum(table.unseen.values()) - (sum(old.unseen.values()) if old else 0)
+            which = f"{told} {name} of {', '.join(sorted(unseen))}"
+            yield f"events tell of {which} that were pruned before a run could read them"

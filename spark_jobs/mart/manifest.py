@@ -40,12 +40,14 @@ class TableFiles:
     Args:
         holes: rows that no run saw, because the database had pruned them before: the number of ids that are missing
             before a row of that day. The rows may be of days before it.
+        unseen: rows of that day that no run saw, as their events tell. It has no row of which the event is pruned too.
     """
 
     columns: dict[str, str]
     last_id: int
     days: dict[str, DayFiles]
     holes: dict[str, int] = field(default_factory=dict)
+    unseen: dict[str, int] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -130,4 +132,4 @@ def _table_of(facts: dict[str, Any]) -> TableFiles:
     days = {
         day: DayFiles(each["rows"], each["generation"], tuple(each["files"])) for day, each in facts["days"].items()
     }
-    return TableFiles(facts["columns"], facts["last_id"], days, facts.get("holes", {}))
+    return TableFiles(facts["columns"], facts["last_id"], days, facts.get("holes", {}), facts.get("unseen", {}))

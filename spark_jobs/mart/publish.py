@@ -33,6 +33,7 @@ from spark_jobs.mart.source import (
 from spark_jobs.mart.tables import ALL, MartTable
 from spark_jobs.mart.traces import traces_of
 from spark_jobs.mart.types import TYPES
+from spark_jobs.mart.unseen import BEGINNINGS, unseen_rows
 from spark_jobs.pushed_filters import Condition
 
 _MOST_FILES = 16  # of one day: beyond this many, they are merged
@@ -129,7 +130,15 @@ def _publish_table(run: MartRun, table: MartTable) -> TableFiles:
         days[day] = _joined(days.get(day), files)
     for day in rewritten:
         days.setdefault(day, _none(run.generation))  # empty now: jobs see that it has changed
-    return TableFiles(columns, highest, dict(sorted(days.items())), dict(sorted(holes.items())))
+    found = dict(sorted(days.items()))
+    return TableFiles(columns, highest, found, dict(sorted(holes.items())), _unseen(run, table.name, before))
+
+
+def _unseen(run: MartRun, table: str, before: TableFiles | None) -> dict[str, int]:
+    found = Counter(before.unseen if before else {})
+    if run.again_from is None and table in BEGINNINGS:
+        found += unseen_rows(run.place, run.source, run.before, table)
+    return dict(sorted(found.items()))
 
 
 def _fresh(run: MartRun, table: MartTable, last_id: int) -> Condition:

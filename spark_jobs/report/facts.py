@@ -49,9 +49,13 @@ class Facts:
 
     def week_before(self, job: str) -> list[Row]:
         """The rows of the seven days before; none where the mart is incomplete then."""
-        if self.complete_from is not None and self.complete_from > self.back(2 * WEEK_DAYS - 1):
+        if not self.is_complete(self.back(2 * WEEK_DAYS - 1)):
             return []
         return self.days(job, 2 * WEEK_DAYS - 1, WEEK_DAYS)
+
+    def is_complete(self, day: date) -> bool:
+        """Whether the mart has all rows of *day*, so that it may be compared with others."""
+        return self.complete_from is None or day >= self.complete_from
 
     def has_week_before(self, job: str) -> bool:
         """Whether the week before can be compared: the job tells of it, and of a day on or before its first."""

@@ -53,14 +53,18 @@ def facts_of(
 
 
 def complete_from(manifest: MartManifest) -> date | None:
-    """The day of the last hole of a tenth of the day's rows or more: what came before it is not all in the mart."""
-    large = [
-        day
+    """The first day of which, and of all later ones, the mart has more than nine tenths of the rows; None: of all.
+
+    A hole before a row of a day may be of that day or of earlier ones. A row that only events tell of is of its day.
+    """
+    found = [
+        date.fromisoformat(day) + timedelta(days=is_of_day)
         for table in manifest.tables.values()
-        for day, missing in table.holes.items()
+        for counts, is_of_day in ((table.holes, 0), (table.unseen, 1))
+        for day, missing in counts.items()
         if missing * LARGE_HOLE >= (table.days[day].rows if day in table.days else 0)
     ]
-    return date.fromisoformat(max(large)) if large else None
+    return max(found, default=None)
 
 
 def what_lacks(job: DailyJob, manifest: MartManifest) -> str:

@@ -52,5 +52,5 @@ def incomplete(facts: Facts) -> Iterator[Concern]:
         yield Concern(
             Level.WATCH,
             f"This mart is incomplete before {day(whole)}: the database had pruned rows that no run had read.",
-            "Earlier days look quieter than they were, so no week before that is compared. Publish every few hours.",
+            "Earlier days look quieter than they were, so nothing is compared with them. Publish every few hours.",
         )

@@ -49,7 +49,9 @@ def silent_channels(facts: Facts) -> Iterator[Concern]:
     """Platforms' channels without a message since yesterday, where some usually come, also on that day of the week."""
     for channel, rows in grouped(facts.all("message_volume"), "channel"):
         received = by(rows, "day", "received")
-        before = [received.get(facts.back(days), 0) for days in range(2, 9)]
+        earlier = [facts.back(days) for days in range(2, 9)]
+        before = [received.get(each, 0) for each in earlier]
+        usual = [received.get(each, 0) for each in earlier if facts.is_complete(each)]
         same_weekday = received.get(facts.back(8), 0)
         is_silent = (
             registry.is_adapted(channel) and not received.get(facts.back(0), 0) and not received.get(facts.back(1), 0)
@@ -58,8 +60,8 @@ def silent_channels(facts: Facts) -> Iterator[Concern]:
             last = max(at for at, count in received.items() if count)
             yield Concern(
                 Level.WRONG,
-                f"Channel {name(channel)} is silent: nothing has come since {day(last)}; "
-                f"before, {number(median(before))} messages a day were usual.",
+                f"Channel {name(channel)} is silent: nothing has come since {day(last)}"
+                + (f"; before, {number(median(usual))} messages a day were usual." if usual else "."),
                 "See whether its webhook is registered and the platform reaches this Postroom.",
                 "emulator status",
                 "volume",

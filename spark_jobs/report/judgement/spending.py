@@ -13,10 +13,10 @@ LEAST_DAYS = 3
 
 
 def cost_jumps(facts: Facts) -> Iterator[Concern]:
-    """Today or yesterday cost at least twice what a day usually does."""
+    """Today or yesterday cost at least twice what a day usually does; incomplete days are left out."""
     spent = by(facts.all("costs"), "day", "cost_micro_dollars")
     first = min(spent, default=facts.today)
-    usual_days = [facts.back(days) for days in range(2, 9) if facts.back(days) >= first]
+    usual_days = [each for each in map(facts.back, range(2, 9)) if each >= first and facts.is_complete(each)]
     if len(usual_days) < LEAST_DAYS:
         return
     usual = median(spent.get(each, 0) for each in usual_days)

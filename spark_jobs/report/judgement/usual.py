@@ -22,12 +22,15 @@ def is_fresh(facts: Facts, row: Row) -> bool:
 def slower(facts: Facts, rows: Sequence[Row], column: str, counted: str) -> tuple[date, int, float] | None:
     """The slowest fresh day, its time and the usual one in ms; None where it is not three times the usual one.
 
+    Days of which the mart lacks rows say nothing about what is usual.
+
+
     Args:
         column: times in ms.
         counted: of so many.
     """
     known = [row for row in rows if row[column] is not None and row[counted] >= LEAST_TIMES]
-    usual = [row[column] for row in known if not is_fresh(facts, row)]
+    usual = [row[column] for row in known if not is_fresh(facts, row) and facts.is_complete(row["day"])]
     fresh = [row for row in known if is_fresh(facts, row)]
     if len(usual) < LEAST_DAYS or not fresh:
         return None

@@ -18,8 +18,8 @@ def ms(at):
     return int(datetime(at.year, at.month, at.day, tzinfo=UTC).timestamp()) * 1000
 
 
-def facts(now_ms=NOON, absent=None, restored_ms=(), **rows):
-    return Facts(NOON, now_ms, rows, absent or {}, restored_ms)
+def facts(now_ms=NOON, absent=None, restored_ms=(), complete_from=None, **rows):
+    return Facts(NOON, now_ms, rows, absent or {}, restored_ms, complete_from)
 
 
 def volume(days, channel, received, completed=None, dead=0):
