@@ -138,6 +138,22 @@ def spent(conn: apsw.Connection, agent: str | None, *, since_ms: int) -> Spent:
     return Spent(*rows(conn, statement, {"agent": agent, "since": since_ms})[0])
 
 
+def unpriced(conn: apsw.Connection, agent: str) -> list[str]:
+    """The models, paid by a key, that the agent has used without a known price since it was last changed."""
+    found = rows(
+        conn,
+        """
+        SELECT DISTINCT u.model
+          FROM agents a
+          JOIN usage u ON u.agent = a.id AND u.created_at >= a.updated_at
+         WHERE a.id = :agent AND u.cost IS NULL AND u.paid_by = 'key'
+         ORDER BY u.model
+        """,
+        {"agent": agent},
+    )
+    return [row[0] for row in found]
+
+
 def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
     """Delete up to *limit* rows of turns whose first request was before then; how many."""
     conn.execute(

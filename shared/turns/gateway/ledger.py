@@ -9,6 +9,7 @@ that was under way when dispatch died is counted too.
 """
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -164,7 +165,10 @@ class Ledger:
         return None
 
     async def stop(self, agent: str, *, now_ms: int) -> Refusal | None:
-        """Why no turn of the agent may begin; an owner is asked then. None: it may."""
+        """Why no turn of the agent may begin; an owner is asked where a budget is used up. None: it may."""
+        for budget, model in unpriced_under(self._reader, agent):
+            if self._models.price(model) is None:
+                return Refusal("unpriced", _unpriced(budget, model))
         for budget, period in used_up_by(self._reader, agent, self._timezone, now_ms=now_ms):
             await self._tell([(budget, "used_up", period)], now_ms)
             return Refusal("budget", used_up(budget, period, self._timezone), period.end_ms)
@@ -250,6 +254,14 @@ def used_up_by(reader: apsw.Connection, agent: str, timezone: str, *, now_ms: in
     return found
 
 
+def unpriced_under(reader: apsw.Connection, agent: str) -> list[tuple[Budget, str]]:
+    """The agent's first budget in money, with each model that it used when no price was known: its program said so, or
+    the budget was not there yet. Such a use counts as nothing in money.
+    """
+    first = next((each for each in budgets.that_bind(reader, agent) if each.unit == "money"), None)
+    return [(first, model) for model in usage.unpriced(reader, agent)] if first is not None else []
+
+
 def _of(budget: Budget, spent: Spent) -> int:
     return spent.money if budget.unit == "money" else spent.tokens
 
@@ -302,7 +314,9 @@ def _to_go_on(budget: Budget) -> str:
 
 
 def _unpriced(budget: Budget, model: str) -> str:
+    price = json.dumps({model: {"input": 3, "output": 15}})
     return (
-        f"No price is known for the model {model!r}, so the budget {whose(budget)} ({terms(budget)}) can't hold: set "
-        f"POSTROOM_MODEL_PRICES, or a budget in tokens instead"
+        f"No price is known for the model {model!r}, so the budget {whose(budget)} ({terms(budget)}) can't hold: give "
+        f"dispatch its price, in dollars for a million tokens, such as POSTROOM_MODEL_PRICES='{price}', or set a "
+        f"budget in tokens instead"
     )

@@ -22,7 +22,7 @@ from shared.core.errors import ConfigInvalid
 from shared.core.time import clock
 from shared.db.spending.usage import Tokens, TurnName
 from shared.turns.gateway import headers
-from shared.turns.gateway.ledger import Ledger, RunsWork, used_up_by
+from shared.turns.gateway.ledger import Ledger, RunsWork, unpriced_under, used_up_by
 from shared.turns.gateway.tokens import ProgramTurn, Refusal, TokenBook
 from shared.turns.gateway.upstreams import GatewaySettings, ModelUpstream, routes, upstreams
 
@@ -117,8 +117,8 @@ class ModelGateway:
         return await self._ensure_server(models).serve(listening, path.name)
 
     async def stop(self, agent: str, *, now_ms: int) -> Refusal | None:
-        """Why no turn of the agent may begin: a budget that it spends from is used up. None: it may."""
-        if not used_up_by(self._reader, agent, self._timezone, now_ms=now_ms):
+        """Why no turn of the agent may begin: a budget that it spends from is used up, or can't hold. None: it may."""
+        if not (used_up_by(self._reader, agent, self._timezone, now_ms=now_ms) or unpriced_under(self._reader, agent)):
             return None
         models = self._models = self._models or GatewaySettings.load()
         return await self._ledger(models).stop(agent, now_ms=now_ms)

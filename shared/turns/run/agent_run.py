@@ -119,7 +119,7 @@ async def run_agent(
             return AgentAnswer([], None, not_run=why)
     stopped = await gateway.stop(agent.id, now_ms=clock.now_ms())
     if stopped is not None:
-        return Failure(stopped.sentence, code="budget", until_ms=stopped.until_ms)
+        return refusals.failure_of(stopped)
     asked = tuple(each.message_id for each in claim.asked)
     agent = auto_provider.resolved(agent)
     doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id, asked), tools, agent.config)

@@ -33,4 +33,9 @@ def decide(failure: Failure, refusal: Refusal) -> Failure:
     """The failure of a turn whose latest model request was refused, and which the provider reports as *failure*."""
     if failure.code in _OWN_WORDS and not refusal.is_final:
         return failure
+    return failure_of(refusal)
+
+
+def failure_of(refusal: Refusal) -> Failure:
+    """The failure of a turn that ends, or does not begin, because of *refusal*."""
     return Failure(refusal.sentence, code=_WORDS[refusal.reason], until_ms=refusal.until_ms)

@@ -277,3 +277,27 @@ def test_a_program_that_says_itself_what_it_used_is_stopped_before_its_next_turn
     assert asyncio.run(ledger.stop("coder", now_ms=TOMORROW)) is None
     put(conn, agent="writer", amount=0)
     assert asyncio.run(ledger.stop("writer", now_ms=TOMORROW)).reason == "budget"
+
+
+def test_a_program_whose_model_has_no_price_is_stopped_by_a_budget_in_money(ledger, conn):
+    use(ledger, 1000, model="grok")
+    assert asyncio.run(ledger.stop("coder", now_ms=NOW)) is None  # nothing limits money
+    put(conn, agent=None, amount=10**9, unit="money", period="month")
+    for at_ms in (NOW, TOMORROW):
+        refusal = asyncio.run(ledger.stop("coder", now_ms=at_ms))
+        assert (refusal.reason, refusal.until_ms) == ("unpriced", None)
+    assert "the model 'grok', so the budget of all agents" in refusal.sentence
+    assert """POSTROOM_MODEL_PRICES='{"grok": {"input": 3, "output": 15}}'""" in refusal.sentence
+    assert asyncio.run(ledger.stop("writer", now_ms=NOW)) is None, "another agent"
+
+
+def test_a_price_or_another_program_lets_it_go_on(ledger, conn):
+    put(conn, unit="money")
+    use(ledger, 1000, model="grok")
+    priced = Ledger(conn, None, GatewaySettings(model_prices={"grok": {"input": "1", "output": "1"}}), "UTC", None)
+    assert asyncio.run(priced.stop("coder", now_ms=NOW)) is None
+    with transaction(conn):
+        conn.execute("UPDATE agents SET updated_at = ? WHERE id = 'coder'", (NOW + 1,))
+    assert asyncio.run(ledger.stop("coder", now_ms=NOW + 1)) is None
+    use(ledger, 1, paid_by="plan", model="grok", now_ms=NOW + 2)
+    assert asyncio.run(ledger.stop("coder", now_ms=NOW + 2)) is None, "a plan costs no money"

@@ -200,7 +200,9 @@ def test_what_waits_for_a_budget_goes_on_when_an_owner_gives_more(conn, monkeypa
     assert column(conn, "SELECT status FROM messages") == ["completed", "completed"]
 
 
-def test_a_program_that_says_itself_what_it_used_is_held_by_its_budget(conn, monkeypatch):
+@pytest.mark.parametrize(("unit", "code", "cards"), [("tokens", "budget", 1), ("money", "bad_config", 0)])
+def test_a_program_that_says_itself_what_it_used_is_held_by_its_budget(conn, monkeypatch, unit, code, cards):
+    """In money too, where its model has no price."""
     seen = []
 
     async def script(turn):
@@ -212,7 +214,8 @@ def test_a_program_that_says_itself_what_it_used_is_held_by_its_budget(conn, mon
         async with hosting(stream_of("messages")) as host:
             scripted_provider.use(monkeypatch, conn, script, host)
             with transaction(conn):
-                budgets.put(conn, "coder", "day", "tokens", 100, now_ms=NOW)
+                budgets.put(conn, "coder", "day", unit, 100, now_ms=NOW)
+                conn.execute("UPDATE agents SET updated_at = 0")  # the tests' clock is ahead of the machine's
             async with dispatching() as service:
                 await one_step(service)
                 put(conn, "second", agent="coder")
@@ -221,8 +224,8 @@ def test_a_program_that_says_itself_what_it_used_is_held_by_its_budget(conn, mon
     asyncio.run(asyncio.wait_for(go(), 60))
     assert seen == ["hello"]
     assert rows(conn, "SELECT status, retry_count FROM messages ORDER BY id") == [("completed", 0), ("pending", 0)]
-    assert column(conn, "SELECT code FROM agent_pauses") == ["budget"]
-    assert column(conn, "SELECT count(*) FROM approvals WHERE kind = 'budget'") == [1]
+    assert column(conn, "SELECT code FROM agent_pauses") == [code]
+    assert column(conn, "SELECT count(*) FROM approvals WHERE kind = 'budget'") == [cards]
 
 
 @pytest.mark.parametrize(("percent", "channel", "runs"), [(79, "heartbeat", 1), (80, "heartbeat", 0), (80, "api", 1)])
