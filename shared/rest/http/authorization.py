@@ -63,7 +63,7 @@ class Authorization:
         try:
             if is_preflight:  # to which a browser adds no token
                 if not is_named:
-                    raise _refused(_page_of(request), service.settings)
+                    raise _refused_page(request, service.settings)
                 return Response(status_code=204, headers=_PREFLIGHT)
             if service.settings.api_token is not None:
                 if not _has_token(request, service.settings.api_token.get_secret_value()):
@@ -115,7 +115,7 @@ def _check_local(request: Request, settings: Settings, *, is_named: bool) -> Non
     if not http_head.is_loopback(host):
         raise _refused(f"the host {host!r}", settings)
     if "origin" in request.headers and not is_named:
-        raise _refused(_page_of(request), settings)
+        raise _refused_page(request, settings)
 
 
 def _check_alone(why_token: str | None) -> None:
@@ -132,8 +132,15 @@ def _is_loopback_address(address: str) -> bool:
     return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
 
 
-def _page_of(request: Request) -> str:
-    return f"a page of {request.headers.get('origin')!r}, which POSTROOM_ORIGINS does not name,"
+def _refused_page(request: Request, settings: Settings) -> HTTPException:
+    """A page of this machine is told what lets it in: of another machine, none should be."""
+    origin = request.headers.get("origin", "")
+    if not http_head.is_local_origin(origin):
+        return _refused(f"a page of {origin!r}, which POSTROOM_ORIGINS does not name,", settings)
+    names = ",".join(filter(None, (settings.origins, origin)))
+    return HTTPException(
+        403, f"a page of {origin!r} is refused: to let it in, set POSTROOM_ORIGINS={names} for api, restart"
+    )
 
 
 def _refused(what: str, settings: Settings) -> HTTPException:

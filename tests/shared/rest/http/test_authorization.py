@@ -101,6 +101,27 @@ def test_the_preflight_of_another_origin_is_refused(serving, monkeypatch, origin
     assert not {name for name in reply.headers if name.startswith("access-control")}
 
 
+@pytest.mark.parametrize("named", ["", "http://localhost:8080"])
+@pytest.mark.parametrize("method", ["OPTIONS", "GET"])
+def test_a_page_of_this_machine_that_is_refused_is_told_what_to_set(serving, monkeypatch, method, named):
+    """TinyAGI's office: with that value it is let in."""
+    monkeypatch.setenv("POSTROOM_ORIGINS", named)
+    headers = {"origin": "http://localhost:3000", "access-control-request-method": "GET"}
+    refused = ask(serving, method, "/api/agents", headers=headers)
+    value = ",".join(filter(None, (named, "http://localhost:3000")))
+    assert (refused.status_code, refused.json()["error"]) == (
+        403,
+        f"a page of 'http://localhost:3000' is refused: to let it in, set POSTROOM_ORIGINS={value} for api, restart",
+    )
+    monkeypatch.setenv("POSTROOM_ORIGINS", value)
+    assert ask(serving, method, "/api/agents", headers=headers).status_code in (200, 204)
+
+
+def test_a_page_of_another_machine_is_told_no_setting(serving):
+    error = ask(serving, "GET", "/api/agents", headers={"origin": "https://evil.example"}).json()["error"]
+    assert "POSTROOM_ORIGINS=" not in error
+
+
 def test_health_needs_no_token(serving, monkeypatch):
     monkeypatch.setenv("POSTROOM_API_TOKEN", "s3cret")
     assert ask(serving, "GET", "/healthz").json() == {"ok": True, "function": "api"}
