@@ -56,7 +56,7 @@ crash:  ## break everything, then check every promise; CRASH_SEED replays, CRASH
 agents:  ## install the real agents' programs, and run them against a scripted model
 	@infra/setup.sh dev
 	@infra/agents.sh $(AGENTS)
-	POSTROOM_TEST_AGENTS=$(AGENTS)/node_modules/.bin $(PYTEST) -q -rfE -m agents
+	POSTROOM_TEST_AGENTS=$(AGENTS)/bin $(PYTEST) -q -rfE -m agents
 
 browser:  ## drive the chat page and the report in a headless Chromium
 	@infra/setup.sh dev

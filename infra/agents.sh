@@ -1,30 +1,43 @@
 #!/bin/sh
-# Installs the agents of tests/agents/package.json, in exactly these versions, for `make agents`.
-#   infra/agents.sh FOLDER     into FOLDER/node_modules, unless they are there already
+# Installs the programs of agents by the lock files in infra/programs. npm compares each file with its hash there, and runs
+# no script of a package: these packages hold the program itself, so nothing needs Node.js afterwards.
+#   infra/agents.sh FOLDER [NAME…]     into FOLDER, linked in FOLDER/bin; all of them where none is named
 set -eu
 cd "$(dirname "$0")/.."
 folder=$1
-wanted=tests/agents/package.json
+shift
+[ $# -gt 0 ] || set -- claude codex opencode
 
 fail() { printf 'agents: %s\n' "$*" >&2; exit 1; }
 
-names='claude codex opencode'
-runs() { "$folder/node_modules/.bin/$1" --version >/dev/null 2>&1; }
-
-if ! cmp -s "$wanted" "$folder/package.json"; then
-    command -v npm >/dev/null 2>&1 || fail "npm is missing, which installs the agents: install Node.js 20 or newer with npm" \
+install() {  # $1: the program; $2: where its package has it
+    wanted=infra/programs/$1
+    cmp -s "$wanted/package-lock.json" "$folder/$1/package-lock.json" && return
+    command -v npm >/dev/null 2>&1 || fail "npm is missing, which installs the agents: install Node.js 18 or newer with npm" \
         "(Debian: sudo apt-get install nodejs npm), and try again"
-    printf 'agents: installing the programs of %s into %s (some 450 MB to fetch, 1.1 GB on disk)\n' "$wanted" "$folder" >&2
-    rm -rf "$folder/node_modules" "$folder/installing" "$folder/package.json"
-    mkdir -p "$folder/installing"
-    cp "$wanted" "$folder/installing/package.json"
-    npm install --prefix "$folder/installing" --no-package-lock --no-audit --no-fund --loglevel=error >&2 ||
-        fail "npm could not install them: its own words are above"
-    mv "$folder/installing/node_modules" "$folder/node_modules"
-    rm -rf "$folder/installing"
-    cp "$wanted" "$folder/package.json"  # last: with it the folder is whole
-fi
-for name in $names; do
-    runs "$name" || fail "$folder/node_modules/.bin/$name does not run: delete $folder, and try again; if npm does not run the" \
-        "scripts of packages here, allow it to (npm config set ignore-scripts false)"
+    printf 'agents: installing %s into %s (some 150 MB to fetch, up to 400 MB on disk)\n' "$1" "$folder" >&2
+    new=$folder/installing
+    rm -rf "$new" "$folder/node_modules" "$folder/package.json"  # the last two are of an earlier release
+    mkdir -p "$new" "$folder/bin"
+    cp "$wanted/package.json" "$wanted/package-lock.json" "$new/"
+    npm ci --prefix "$new" --ignore-scripts --no-audit --no-fund --loglevel=error >&2 ||
+        fail "npm could not install $1: its own words are above"
+    # npm leaves out, without a word, what is for another machine and what is not the file of the lock file.
+    for program in "$new"/node_modules/$2; do
+        [ -x "$program" ] || fail "npm installed no $1: $wanted/package-lock.json names none for this machine ($(uname -sm))," \
+            "or npm got a file with another hash than it names. npm's log says which: npm ci --prefix $new --ignore-scripts --loglevel=silly"
+    done
+    rm -rf "${folder:?}/$1"
+    mv "$new" "$folder/$1"
+    ln -sf "../$1/${program#"$new"/}" "$folder/bin/$1"
+}
+
+for name; do
+    case $name in
+        claude) install claude '@anthropic-ai/claude-code-linux-*/claude' ;;
+        codex) install codex '@openai/codex-linux-*/vendor/*/bin/codex' ;;
+        opencode) install opencode 'opencode-linux-*/bin/opencode' ;;
+        *) fail "'$name' is no program of an agent: say claude, codex or opencode" ;;
+    esac
+    "$folder/bin/$name" --version >/dev/null 2>&1 || fail "$folder/bin/$name does not run: delete $folder, and try again"
 done

@@ -1,13 +1,29 @@
-"""``infra/agents.sh`` on machines with and without npm."""
+"""``infra/agents.sh`` on machines with and without npm, and the lock files that it installs by."""
 
+import json
+import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from shared.agents.providers.claude import provider as claude
+from shared.agents.providers.codex import program as codex
+from shared.agents.providers.opencode import launch as opencode
+
 ROOT = Path(__file__).parents[2]
-WANTED = (ROOT / "tests" / "agents" / "package.json").read_text()
-PROGRAMS = ("claude", "codex", "opencode")
+LOCKED = ROOT / "infra" / "programs"
+TESTED = {"claude": claude.TESTED, "codex": codex.TESTED, "opencode": opencode.TESTED}
+# What npm makes of the lock file of claude: the program that it names.
+NPM = """
+case "$*" in *--ignore-scripts*) ;; *) echo 'it would run scripts' >&2; exit 1;; esac
+[ "$1 $2" = 'ci --prefix' ] || exit 1
+program="$3/node_modules/@anthropic-ai/claude-code-linux-x64/claude"
+mkdir -p "${program%/*}"
+printf '#!/bin/sh\\necho "claude of npm $*"\\n' >"$program"
+chmod +x "$program"
+"""
 
 
 @pytest.fixture
@@ -15,15 +31,15 @@ def path(tmp_path: Path) -> Path:
     """The programs of a machine without npm."""
     folder = tmp_path / "programs"
     folder.mkdir()
-    for name in ("sh", "dirname", "cmp", "cp", "mkdir", "mv", "rm"):
+    for name in ("sh", "dirname", "chmod", "cmp", "cp", "ln", "mkdir", "mv", "rm", "uname"):
         found = next(each for each in (Path("/usr/bin") / name, Path("/bin") / name) if each.exists())
         (folder / name).symlink_to(found)
     return folder
 
 
-def install(path: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
+def install(path: Path, folder: Path, *names: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [path / "sh", ROOT / "infra" / "agents.sh", folder],
+        [path / "sh", ROOT / "infra" / "agents.sh", folder, *names],
         env={"PATH": str(path)},
         capture_output=True,
         text=True,
@@ -42,19 +58,42 @@ def test_without_npm_it_says_what_to_install_and_leaves_nothing(path: Path, tmp_
     done = install(path, tmp_path / "agents")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "agents: npm is missing, which installs the agents: install Node.js 20 or newer with npm "
+        "agents: npm is missing, which installs the agents: install Node.js 18 or newer with npm "
         "(Debian: sudo apt-get install nodejs npm), and try again\n"
     )
     assert not (tmp_path / "agents").exists()
 
 
-def test_programs_that_are_there_already_need_no_npm(path: Path, tmp_path: Path) -> None:
+def test_a_named_program_is_installed_linked_and_then_needs_no_npm(path: Path, tmp_path: Path) -> None:
+    write(path / "npm", NPM)
     folder = tmp_path / "agents"
-    for name in PROGRAMS:
-        write(folder / "node_modules" / ".bin" / name, "exit 0")
-    (folder / "package.json").write_text(WANTED)
-    done = install(path, folder)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = install(path, folder, "claude")
+    assert done.returncode == 0, done.stderr
+    assert sorted(each.name for each in folder.iterdir()) == ["bin", "claude"]
+    said = subprocess.run([folder / "bin" / "claude", "-p"], capture_output=True, text=True, timeout=60, check=True)
+    assert said.stdout == "claude of npm -p\n"
+    (path / "npm").unlink()
+    again = install(path, folder, "claude")
+    assert (again.returncode, again.stderr) == (0, "")
+
+
+def test_another_lock_file_is_another_installation(path: Path, tmp_path: Path) -> None:
+    write(path / "npm", NPM)
+    install(path, tmp_path / "agents", "claude")
+    (tmp_path / "agents" / "claude" / "package-lock.json").write_text("{}")
+    assert "installing claude" in install(path, tmp_path / "agents", "claude").stderr
+
+
+def test_a_program_that_npm_leaves_out_is_told(path: Path, tmp_path: Path) -> None:
+    """npm ends well where a package is for another machine, and where its file has another hash."""
+    write(path / "npm", "exit 0")
+    done = install(path, tmp_path / "agents", "codex")
+    assert done.returncode == 1
+    assert (
+        "agents: npm installed no codex: infra/programs/codex/package-lock.json names none for this machine"
+        in done.stderr
+    )
+    assert not (tmp_path / "agents" / "codex").exists()
 
 
 def test_an_npm_that_fails_is_told_and_tried_again(path: Path, tmp_path: Path) -> None:
@@ -62,5 +101,41 @@ def test_an_npm_that_fails_is_told_and_tried_again(path: Path, tmp_path: Path) -
     for _ in range(2):
         done = install(path, tmp_path / "agents")
         assert done.returncode == 1
-        assert done.stderr.endswith("npm error network\nagents: npm could not install them: its own words are above\n")
-    assert not (tmp_path / "agents" / "package.json").exists()
+        assert done.stderr.endswith(
+            "npm error network\nagents: npm could not install claude: its own words are above\n"
+        )
+    assert not (tmp_path / "agents" / "claude").exists()
+
+
+def test_a_name_of_npm_is_told_to_be_none(path: Path, tmp_path: Path) -> None:
+    done = install(path, tmp_path / "agents", "@openai/codex")
+    assert done.returncode == 1
+    assert done.stderr == "agents: '@openai/codex' is no program of an agent: say claude, codex or opencode\n"
+
+
+def lock(name: str) -> dict[str, dict[str, Any]]:
+    packages: dict[str, dict[str, Any]] = json.loads((LOCKED / name / "package-lock.json").read_text())["packages"]
+    return packages
+
+
+def test_each_program_has_a_lock_file() -> None:
+    assert {each.name for each in LOCKED.iterdir()} == set(TESTED)
+
+
+@pytest.mark.parametrize("name", TESTED)
+def test_a_lock_file_names_the_tested_version_by_its_hash_and_no_address_or_script(name: str) -> None:
+    packages = lock(name)
+    wanted = json.loads((LOCKED / name / "package.json").read_text())["optionalDependencies"]
+    assert packages.pop("")["optionalDependencies"] == wanted
+    assert set(packages) == {f"node_modules/{each}" for each in wanted}, "nothing else comes with it"
+    for package in packages.values():
+        assert re.fullmatch(r"sha512-[A-Za-z0-9+/]{86}==", package["integrity"])
+        assert package["version"].partition("-")[0] == TESTED[name]
+        assert package["os"] == ["linux"]
+        assert not {"resolved", "hasInstallScript", "dependencies"} & set(package)
+    assert "://" not in (LOCKED / name / "package-lock.json").read_text()
+
+
+def test_every_machine_of_the_image_has_its_program() -> None:
+    machines = {name: {each["cpu"][0] for key, each in lock(name).items() if key} for name in TESTED}
+    assert machines == {"claude": {"arm64", "x64"}, "codex": {"arm64", "x64"}, "opencode": {"x64"}}

@@ -42,16 +42,21 @@ def look(chosen: str | None = None) -> Installed:
 
 
 def located(path: Path) -> CodexProgram:
-    """The program behind *path*: of npm's package, or *path* itself where it is no script."""
+    """The program behind *path*, with its helpers: of npm's package, or *path* itself where nothing is beside it."""
     real = path.resolve()
-    if real.suffix != ".js":
-        return CodexProgram(real, (real,), None)
-    for vendor in _vendors(real.parent.parent):
+    is_script = real.suffix == ".js"
+    for vendor in _vendors(real.parent.parent) if is_script else _own_vendor(real):
         program = vendor / "bin" / "codex"
         if os.access(program, os.X_OK):
             helpers = vendor / "codex-path"
             return CodexProgram(program, (vendor,), helpers if helpers.is_dir() else None)
-    return CodexProgram(path, (path, real.parent.parent), None)
+    return CodexProgram(path, (path, real.parent.parent), None) if is_script else CodexProgram(real, (real,), None)
+
+
+def _own_vendor(program: Path) -> list[Path]:
+    """The folder of *program*'s package, where it lies in one."""
+    vendor = program.parent.parent
+    return [vendor] if (vendor / "codex-package.json").is_file() else []
 
 
 def _vendors(package: Path) -> Iterator[Path]:

@@ -110,7 +110,7 @@ def test_a_field_of_a_newer_program_is_named_with_its_setting():
 
 @pytest.mark.parametrize("path", sorted(EVENTS.glob("*_request.json")), ids=lambda path: path.stem)
 def test_what_the_tested_programs_send_goes_on(path):
-    """Recorded from the versions of ``tests/agents/package.json``, by their fields and tools."""
+    """Recorded from the versions of ``infra/programs``, by their fields and tools."""
     recorded = json.loads(path.read_text())
     assert why_not(RULES[recorded["dialect"]], recorded["fields"], Allowed()) is None
     assert allowed_requests.why_not(RULES[recorded["dialect"]], {**recorded["fields"], "new": 1}, Allowed()) is not None

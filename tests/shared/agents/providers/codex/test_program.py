@@ -26,6 +26,17 @@ def test_behind_the_script_of_npm_is_the_program_of_this_machine(tmp_path):
     assert program.located(link) == (real, (vendor,), vendor / "codex-path")
 
 
+def test_a_link_to_the_program_of_a_package_finds_its_helpers(tmp_path):
+    """As ``infra/agents.sh`` links it."""
+    vendor = tmp_path / "codex/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl"
+    real = made(vendor / "bin/codex")
+    made(vendor / "codex-package.json", "{}")
+    (vendor / "codex-path").mkdir()
+    link = tmp_path / "codex-link"
+    link.symlink_to(real)
+    assert program.located(link) == (real, (vendor,), vendor / "codex-path")
+
+
 def test_a_program_that_is_no_script_is_itself(tmp_path):
     path = made(tmp_path / "codex")
     assert program.located(path) == (path, (path,), None)
