@@ -123,3 +123,9 @@ def test_tests_mirror_the_folders_of_the_code():
     folders = {str(path.parent.relative_to(ROOT / "tests")) for path in modules("tests")}
     known = {each for each in folders if (ROOT / each).is_dir() or (ROOT / f"{each}.py").is_file()}
     assert folders - known - OWN_FOLDERS == set()
+
+
+def test_each_migration_has_a_number_of_its_own():
+    """Of two with one number only one would run."""
+    names = sorted(path.name for path in (ROOT / "shared/db/migrations").glob("*.sql"))
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))

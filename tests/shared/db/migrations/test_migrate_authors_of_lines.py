@@ -9,7 +9,7 @@ from shared.db.engine import meta
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.engine.migrate import migrate
 
-BEFORE = "0034"
+BEFORE = "0035"
 MIGRATIONS = files("shared.db") / "migrations"
 
 
