@@ -5,6 +5,7 @@ This file schedules the turns; ``shared/turns/run`` runs them and writes how the
 """
 
 import asyncio
+import contextlib
 import secrets
 from functools import partial
 
@@ -52,7 +53,7 @@ from shared.turns.run.turn_runner import RunningTurn, TurnRunner
 
 log = logs.get()
 
-_HOST = "dispatch_host"  # in meta: where dispatch ran last; see ``host.identity``
+_HOST = "dispatch_host"  # in meta: where dispatch ran last, until it ends well; see ``host.identity``
 _REPLAY_PAUSE_S = 1.0  # between looks for a replay that waits, in a copy of the past
 
 
@@ -83,12 +84,13 @@ class Dispatch(WorkerService):
         self._backlog = Backlog(self._look)
         self._policy = AccessPolicy.of(settings)
         self._album_due_ms: int | None = 0  # when the next album may be whole; None: none gathers
+        self._has_repaired = False
         self._made_room: set[int] = set()  # urgent sessions for which a turn was interrupted, and which still wait
 
     async def repair(self) -> None:
         """Fail the turns of earlier processes, to be tried again: the lock tells that those processes are gone.
 
-        Where more than dispatch went away, no message is to blame for it.
+        Where more than dispatch went away, or it ended well, no message is to blame for it.
         """
         now_ms = clock.now_ms()
         tokens = [claim.token for claim, _ in claims.running(self.reader)]
@@ -108,7 +110,9 @@ class Dispatch(WorkerService):
             policy = RetryPolicy.of(self.settings)
             return turns.rescue(conn, policy, now_ms=now_ms, everything=True, is_host_lost=is_lost)
 
-        if lost := await self.writer.run(work):
+        lost = await self.writer.run(work)
+        self._has_repaired = True
+        if lost:
             log.warning("dispatch.rescued", turns=len(lost))
             self.kick("deliver")
         if self._versions is None:
@@ -140,6 +144,9 @@ class Dispatch(WorkerService):
             self._versions.cancel()
             await asyncio.gather(self._versions, return_exceptions=True)
         await self.paused_agents.close()
+        if self._has_repaired:
+            with contextlib.suppress(apsw.Error):  # else the next start takes this for a loss of dispatch
+                await self.writer.run(lambda conn: meta.put(conn, _HOST, ""), durable=False)
         await self.gateway.close()
         await self.sandboxes.close()
         await self.client.close()

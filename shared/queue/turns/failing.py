@@ -173,18 +173,27 @@ def rescue(
     *is_host_lost*: dispatch did not go alone, so no program is to blame. *only*: the turns of these sessions.
     *limit*: so many of them; a turn takes a dozen statements.
 
-    Where one of the turns had a suspect, that speaks against the suspect and not against what ran beside it.
+    Where one of the turns had a suspect, that speaks against the suspect and not against what ran beside it. Where none
+    had, dispatch went away without those that wait, which acquits them.
     """
     lost = [claim for claim, lease in claims.running(conn) if everything or lease < now_ms]
     if only is not None:
         lost = [claim for claim in lost if claim.session_id in only]
     lost = lost[:limit]
     has_suspect = any(map(_is_suspect, lost))
+    if everything and only is None and not (is_host_lost or has_suspect):
+        claims.acquit(conn, now_ms=now_ms)
     failure = Failure(HOST_LOST if is_host_lost else PROCESS_GONE, code="process_gone")
     for claim in lost:
-        weight = LOST_HOST if is_host_lost else LOST_DISPATCH if _is_suspect(claim) or not has_suspect else 0
-        fail(conn, claim, replace(failure, suspicion=weight), policy, now_ms=now_ms)
+        fail(conn, claim, replace(failure, suspicion=_weight(claim, is_host_lost, has_suspect)), policy, now_ms=now_ms)
     return lost
+
+
+def _weight(claim: Claim, is_host_lost: bool, has_suspect: bool) -> int:
+    """Of this loss, against the messages of the turn. Suspects may take their host down too."""
+    if _is_suspect(claim):
+        return LOST_DISPATCH
+    return LOST_HOST if is_host_lost else 0 if has_suspect else LOST_DISPATCH
 
 
 def _is_suspect(claim: Claim) -> bool:

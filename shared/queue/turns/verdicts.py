@@ -1,7 +1,7 @@
 """What a failed turn does to each of its messages. Pure."""
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
@@ -19,7 +19,7 @@ SHORTEST_WAIT_MS = 1000  # a wait costs no attempt: a shorter one would repeat t
 LONGEST_WAITS_MS = 24 * 60 * 60 * 1000  # of one wait, and of all waits in a row
 
 LOST_DISPATCH, LOST_HOST = 10, 1  # of suspicion; twice may be chance, twenty times a host that gives out
-_CERTAIN = 2 * SUSPECT_FROM  # a program that takes its host down must end too
+_CERTAIN = 20 * LOST_DISPATCH  # all but the first two with a wait before, in which dispatch lived
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,29 +107,34 @@ def judge(
         case "go_on":
             delay = 0 if failure.code == "interrupted" else max(wait_ms or 0, _delay(attempts, policy))
             return MessageVerdict(False, attempts, now_ms + delay, reason, failure.code)
-        case "retry" if failure.code == "process_gone" and not _is_to_blame(message, failure, is_alone=is_alone):
-            runs_alone = message.is_suspect and message.spoken is None  # what was said was about all of the batch
-            lost = MessageVerdict(False, message.retry_count, None, reason, failure.code, runs_alone=runs_alone)
-            return replace(lost, suspicion=_suspicion(message, failure))
+        case "retry" if failure.code == "process_gone":
+            return _lost(message, failure, policy, is_alone=is_alone, now_ms=now_ms)
         case "retry" if attempts < policy.max_attempts:
-            due = now_ms + _delay(attempts, policy)
-            return MessageVerdict(False, attempts, due, reason, failure.code, suspicion=_suspicion(message, failure))
+            return MessageVerdict(False, attempts, now_ms + _delay(attempts, policy), reason, failure.code)
         case _ if not (is_alone or said.has_spoken or message.spoken):
             return MessageVerdict(False, message.retry_count, None, reason, failure.code, runs_alone=True)
         case _:
             return MessageVerdict(True, attempts, None, reason, failure.code)
 
 
-def _is_to_blame(message: Message, failure: Failure, *, is_alone: bool) -> bool:
-    """Whether its agent's program took dispatch down, as far as the rows can tell: the message ran alone, as the only
-    suspect, and dispatch went away again while its host stayed."""
-    is_evident = failure.suspicion >= LOST_DISPATCH or (message.suspicion or 0) >= _CERTAIN
-    return is_evident and message.is_suspect and (is_alone or message.spoken is not None)
+def _lost(
+    message: Message, failure: Failure, policy: RetryPolicy, *, is_alone: bool, now_ms: int
+) -> MessageVerdict:
+    """The loss of dispatch is no attempt: an operator's SIGKILL looks like that of a program that takes dispatch down.
 
-
-def _suspicion(message: Message, failure: Failure) -> int:
-    """What speaks against the message after this failure. Only losses in a row count."""
-    return (message.suspicion or 0) + failure.suspicion if failure.code == "process_gone" else 0
+    What tells them apart is what happens without the message. So a suspect that ran alone waits, longer each time. If
+    dispatch goes away in such a wait, the message is acquitted (``claims.acquit``). If it never does, and goes away
+    whenever the message runs, the message ends at last.
+    """
+    suspicion = (message.suspicion or 0) + failure.suspicion
+    left = partial(MessageVerdict, False, message.retry_count, failure=failure.code, suspicion=suspicion)
+    if not (message.is_suspect and (is_alone or message.spoken)):  # what was said was about all of the batch
+        return left(process_after=None, reason=failure.shown_reason, runs_alone=message.is_suspect)
+    losses = suspicion // LOST_DISPATCH
+    reason = f"{failure.shown_reason}, {losses} times in a row while this message ran"
+    if suspicion >= _CERTAIN:
+        return MessageVerdict(True, message.retry_count + 1, None, reason, failure.code)
+    return left(process_after=now_ms + _delay(losses - SUSPECT_FROM // LOST_DISPATCH, policy), reason=reason)
 
 
 def _delay(attempts: int, policy: RetryPolicy) -> int:

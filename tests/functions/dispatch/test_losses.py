@@ -12,17 +12,22 @@ from shared.queue import turns
 from tests.support import NOW, column, put, row, take
 
 
-def begins(conn):
-    """The suspicion and the attempts of the message after a dispatch has begun."""
+def begins(conn, *, ends_well=False):
+    """The suspicion and the attempts of the message after a dispatch has begun. It ends by a kill, or well."""
 
     async def go():
         service = Dispatch(Settings.load())
         try:
             await service.repair()
+            mark = meta.get(conn, "dispatch_host")
         finally:
             await service.close()
+        return mark
 
-    asyncio.run(go())
+    mark = asyncio.run(go())
+    if not ends_well:
+        with transaction(conn):
+            meta.put(conn, "dispatch_host", mark)
     found = row(conn, "messages")
     return found["suspicion"], found["retry_count"]
 
@@ -34,7 +39,19 @@ def test_a_dispatch_that_starts_in_the_place_of_another_suspects_what_ran(conn):
     for number in range(3):
         take(conn, now_ms=row(conn, "messages")["process_after"] or NOW, token=f"turn_{number}")
         seen.append(begins(conn))
-    assert seen == [(10, 0), (20, 0), (30, 1)]
+    assert seen == [(10, 0), (20, 0), (30, 0)]
+    assert row(conn, "messages")["process_after"] is not None
+
+
+@pytest.mark.parametrize(("ends_well", "suspicion"), [(True, 30), (False, None)])
+def test_a_kill_of_dispatch_while_a_suspect_waits_acquits_it_and_a_stop_does_not(conn, ends_well, suspicion):
+    put(conn)
+    begins(conn)
+    for number in range(3):
+        take(conn, token=f"turn_{number}")
+        begins(conn, ends_well=ends_well and number == 2)
+    assert begins(conn) == (suspicion, 0)
+    assert (row(conn, "messages")["process_after"] is None) == (suspicion is None)
 
 
 @pytest.mark.parametrize("key", ["epoch", "dispatch_host"])

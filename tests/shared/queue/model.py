@@ -24,7 +24,7 @@ SENT_TWICE = (
 )
 GIVEN_UP = "slow down; given up after 24 hours of waits that the {} asked for"
 
-SUSPECT_FROM = 20
+SUSPECT_FROM, CERTAIN = 20, 200
 LOSSES = {"dispatch": 10, "host": 1, "dispatch, by another": 0}  # what each adds to the suspicion
 
 Told = tuple[str, str | None, int | None, dict[str, Any]]
@@ -291,21 +291,35 @@ class Model:
 
     def lose(self, token: str, what: str, reason: str, now: int) -> None:
         """Dispatch went away during the turn, alone or with its host."""
-        (first, *others) = asked = [each for each in self.held(token) if each.trigger]
-        is_evident = what == "dispatch" or first.suspicion >= 2 * SUSPECT_FROM
-        if is_evident and first.suspicion >= SUSPECT_FROM and not others:
-            suspicion = first.suspicion
-            self.fail(token, reason, now, code="process_gone")
-            first.suspicion = suspicion + LOSSES[what]
-            return
+        asked = [each for each in self.held(token) if each.trigger]
+        has_suspect = any(each.suspicion >= SUSPECT_FROM for each in asked)
         for each in self.held(token):
             self._end(each, "pending", now)
         for each in asked:
-            each.runs_alone = each.runs_alone or each.suspicion >= SUSPECT_FROM
-            each.suspicion += LOSSES[what]
-            each.failure, each.last_error, each.process_after, each.waits_since = "process_gone", reason, None, None
-            self._failed(each, "message_retry", reason)
+            is_suspect, is_dead, wait = each.suspicion >= SUSPECT_FROM, False, 0
+            each.suspicion += LOSSES["dispatch" if has_suspect else what]
+            each.last_error = reason
+            if is_suspect and len(asked) == 1:
+                losses = each.suspicion // 10
+                each.last_error += f", {losses} times in a row while this message ran"
+                is_dead, wait = each.suspicion >= CERTAIN, min(300_000, 5000 * 2 ** (losses - 3)) // 2
+            elif is_suspect:
+                each.runs_alone = True
+            if is_dead:
+                each.status, each.suspicion = "dead", 0
+                each.retry_count += 1
+            each.failure, each.waits_since = "process_gone", None
+            each.process_after = now + wait if wait and not is_dead else None
+            self._failed(each, "message_dead" if is_dead else "message_retry", each.last_error)
+            if is_dead:
+                self._answer(each, now)
         self.advance(now)
+
+    def acquit(self, now: int) -> None:
+        """Dispatch went away, and with it no suspect: nothing speaks against what waited."""
+        for each in self.messages.values():
+            if each.trigger and each.status == "pending" and each.failure == "process_gone" and each.suspicion:
+                each.suspicion, each.process_after, each.updated_at = 0, None, now
 
     def give_back(self, token: str, now: int) -> None:
         for each in self.held(token):

@@ -352,6 +352,8 @@ class Store(RuleBasedStateMachine):
             rescued = turns.rescue(self.conn, RETRY, now_ms=self.now, everything=everything, is_host_lost=is_host_lost)
         assert [claim.token for claim in rescued] == lost
         suspects = [token for token in lost if any(self.model.is_suspect(each.id) for each in self.model.held(token))]
+        if everything and not (is_host_lost or suspects):
+            self.model.acquit(self.now)
         for token in lost:
             what = "dispatch" if token in suspects or not suspects else "dispatch, by another"
             if is_host_lost:

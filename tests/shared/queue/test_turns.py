@@ -312,18 +312,48 @@ def lose(conn, *chats, now_ms, is_host_lost=False):
         turns.rescue(conn, POLICY, now_ms=now_ms, everything=True, is_host_lost=is_host_lost)
 
 
-def test_a_message_that_takes_dispatch_down_dies_at_last(conn):
-    """Two losses make it a suspect; then each one is an attempt, with its wait."""
+def test_a_message_that_takes_dispatch_down_whenever_it_runs_dies_at_last(conn):
+    """Two losses make it a suspect; then it runs ever more rarely, at no attempt, and dispatch lives meanwhile."""
     put(conn)
-    now, attempts = NOW, []
+    now, waits = NOW, []
     while row(conn, "messages")["status"] == "pending":
         lose(conn, "100", now_ms=now)
         found = row(conn, "messages")
-        attempts.append((found["retry_count"], found["process_after"] is not None))
+        waits.append(found["process_after"] and found["process_after"] - now)
         now += 10**6
-    assert attempts == [(0, False), (0, False), (1, True), (2, True), (3, True), (4, True), (5, False)]
-    assert column(conn, "SELECT status FROM messages") == ["dead"]
+    assert waits == [None, None, 2500, 5000, 10_000, 20_000, 40_000, 80_000, *[150_000] * 11, None]
+    assert (found["status"], found["retry_count"]) == ("dead", 1)
+    assert found["last_error"] == f"{turns.PROCESS_GONE}, 20 times in a row while this message ran"
     assert column(conn, "SELECT message FROM responses") == [turns.APOLOGY]
+
+
+def test_ten_kills_of_dispatch_are_no_attempt_of_the_message_that_ran(conn):
+    put(conn)
+    for number in range(10):
+        lose(conn, "100", now_ms=NOW + number * DAY)
+    found = row(conn, "messages")
+    assert (found["status"], found["retry_count"]) == ("pending", 0)
+    settle(conn, take(conn, now_ms=NOW + 10 * DAY), now_ms=NOW + 10 * DAY)
+    assert row(conn, "messages")["status"] == "completed"
+
+
+def test_the_loss_of_dispatch_while_a_suspect_waits_acquits_it(conn):
+    """Whatever else ran then is no suspect, or nothing ran; but not while another suspect ran."""
+    make_agent(conn, "assistant", concurrency=9, is_default=True)
+    for chat in ("100", "200"):
+        put(conn, chat=chat)
+    kill_twice(conn, "100", "200")
+    lose(conn, "100", now_ms=NOW + DAY)
+    lose(conn, "200", now_ms=NOW + DAY)
+    waiting = [(30, NOW + DAY + 2500)] * 2
+    assert rows(conn, "SELECT suspicion, process_after FROM messages") == waiting
+    lose(conn, now_ms=NOW + DAY, is_host_lost=True)
+    assert rows(conn, "SELECT suspicion, process_after FROM messages") == waiting
+    lose(conn, now_ms=NOW + DAY)
+    assert rows(conn, "SELECT suspicion, process_after FROM messages") == [(None, None)] * 2
+    lose(conn, "100", now_ms=NOW + DAY)
+    lose(conn, "200", now_ms=NOW + DAY)
+    assert column(conn, "SELECT suspicion FROM messages") == [None, 10]
 
 
 def test_a_lost_host_is_no_attempt_and_no_reason_for_suspicion(conn):
@@ -336,19 +366,9 @@ def test_a_lost_host_is_no_attempt_and_no_reason_for_suspicion(conn):
     assert suspects(conn, NOW) == []
 
 
-def test_a_suspect_loses_no_attempt_with_its_host(conn):
-    put(conn)
-    kill_twice(conn, "100")
-    for _ in range(19):
-        lose(conn, "100", now_ms=NOW + DAY, is_host_lost=True)
-    assert row(conn, "messages")["retry_count"] == 0
-    lose(conn, "100", now_ms=NOW + DAY)
-    assert row(conn, "messages")["retry_count"] == 1
-
-
 def test_a_message_that_takes_its_host_down_each_time_dies_too(conn):
     put(conn)
-    for number in range(45):
+    for number in range(38):
         assert row(conn, "messages")["status"] == "pending", number
         lose(conn, "100", now_ms=NOW + number * DAY, is_host_lost=True)
     assert row(conn, "messages")["status"] == "dead"
@@ -362,7 +382,7 @@ def test_the_neighbours_of_a_message_that_takes_dispatch_down_lose_no_attempt(co
         put(conn, "beside", chat=f"chat {now}")
         lose(conn, "100", f"chat {now}", now_ms=now)
     suspicions = rows(conn, "SELECT message, suspicion FROM messages WHERE message <> 'c' AND message <> 'a'")
-    assert suspicions == [("bad", 30), ("beside", 10), ("beside", 10), ("beside", None)]
+    assert suspicions == [("bad", 30), ("beside", None), ("beside", 10), ("beside", None)]
     alone, now = [], NOW
     while (claim := take(conn, now_ms=now)) is not None:
         (asked,) = claim.asked
@@ -373,9 +393,9 @@ def test_the_neighbours_of_a_message_that_takes_dispatch_down_lose_no_attempt(co
             now += DAY
         else:
             settle(conn, claim, now_ms=now)
-    assert alone == ["a", "bad", "bad", "bad", "bad", "bad", "c"]
+    assert alone == ["a", *["bad"] * 17, "c"]
     assert rows(conn, "SELECT message, status, retry_count FROM messages WHERE message <> 'beside'") == [
-        *(("a", "completed", 0), ("bad", "dead", 5), ("c", "completed", 0))
+        *(("a", "completed", 0), ("bad", "dead", 1), ("c", "completed", 0))
     ]
 
 

@@ -8,6 +8,7 @@ from shared.db.queue.claims.batch import CLAIMED, DUE, URGENT, has_urgent_messag
 from shared.db.queue.claims.claiming import ABOUT_BATCH, CONTEXT, claim, join, next_to_tell, renew
 from shared.db.queue.claims.endings import (
     OLDEST_CONTEXT,
+    acquit,
     complete,
     fail,
     has_older_context,
@@ -30,6 +31,7 @@ __all__ = [
     "URGENT",
     "Claim",
     "MessageVerdict",
+    "acquit",
     "claim",
     "complete",
     "fail",

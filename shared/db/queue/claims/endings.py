@@ -119,6 +119,18 @@ def release(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
         _record(conn, "message_released", message, now_ms=now_ms)
 
 
+ACQUIT = """
+    UPDATE messages
+       SET suspicion = NULL, process_after = NULL, updated_at = :now
+     WHERE trigger = 1 AND status = 'pending' AND failure = 'process_gone' AND suspicion IS NOT NULL
+"""
+
+
+def acquit(conn: apsw.Connection, *, now_ms: int) -> None:
+    """Dispatch went away while these messages waited: it may do so without them. They wait no longer."""
+    conn.execute(ACQUIT, {"now": now_ms})
+
+
 _SET_ASIDE = """
     UPDATE messages
        SET status = :status, retry_count = :retry_count, process_after = :process_after, last_error = :reason,
