@@ -6,7 +6,7 @@ from typing import Any
 import apsw
 
 from shared.channels.base import Event
-from shared.conversation.access import new_chats, people, requests
+from shared.conversation.access import new_chats, new_people, people
 from shared.conversation.access.requests import AskResult
 from shared.core.policy import AccessPolicy
 from shared.db.access import users
@@ -47,7 +47,7 @@ def ask_sender(conn: apsw.Connection, what: Event, agent: str = "assistant", now
     with transaction(conn):
         chat = chats.find(conn, "telegram", what.platform_id or "")
         assert chat is not None
-        return requests.ask_sender(conn, chat, what, agent, policy=POLICY, now_ms=now_ms)
+        return new_people.ask_sender(conn, chat, what, agent, policy=POLICY, now_ms=now_ms)
 
 
 def ask_chat(conn: apsw.Connection, what: Event, now_ms: int = NOW) -> AskResult:

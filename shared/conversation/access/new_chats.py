@@ -11,22 +11,20 @@ import json
 import apsw
 
 from shared.channels.base import Event
-from shared.conversation.access import cards, people, requests
+from shared.conversation.access import cards, people, places, requests
 from shared.conversation.access.requests import MOST_NEW_CHATS, AskResult
 from shared.core.policy import AccessPolicy
-from shared.db.access import approvals, dropped, held_events
-from shared.db.access.approvals import Approval, NewApproval
+from shared.db.access import approvals
+from shared.db.access.approvals import NewApproval
 from shared.db.access.users import User
-from shared.db.roster import agents, chats
+from shared.db.roster import agents
 from shared.db.roster.chats import Chat
-from shared.queue import notices
 from shared.roster import accounts
 
 MOST_AGENTS = 8  # to choose from
 IGNORE = "Ignore this chat"
 
 _ASKED_ANEW, _GAVE_WAY = "asked_elsewhere", "gave_way"  # why a held message is dropped
-_TOLD_EVERY_MS = 24 * 60 * 60 * 1000
 
 
 def ask_chat(conn: apsw.Connection, chat: Chat, event: Event, *, policy: AccessPolicy, now_ms: int) -> AskResult:
@@ -59,33 +57,11 @@ def _make_room(conn: apsw.Connection, channel: str, user: User, *, now_ms: int) 
     said = False
     for each in approvals.pending_of_user(conn, user.id):
         if each.kind == "chat":
-            said |= _end(conn, each, _ASKED_ANEW, "The same person asks in another chat now.", now_ms=now_ms)
+            said |= places.end(conn, each, _ASKED_ANEW, "The same person asks in another chat now.", now_ms=now_ms)
     if approvals.pending_of_channel(conn, "chat", channel)[0] < MOST_NEW_CHATS:
         return said
-    told_at = dropped.last(conn, channel, _GAVE_WAY)
-    for each in approvals.unseen(conn, kind="chat", channel=channel, limit=1):
-        said |= _end(conn, each, _GAVE_WAY, "A newer request took its place.", now_ms=now_ms)
-    is_due = told_at is None or told_at <= now_ms - _TOLD_EVERY_MS
-    return (is_due and _tell(conn, channel, now_ms=now_ms)) or said
-
-
-def _end(conn: apsw.Connection, approval: Approval, reason: str, outcome: str, *, now_ms: int) -> bool:
-    """End the request; whether its card was rewritten. The chat is not ignored: its people may ask again."""
-    approvals.withdraw(conn, approval=approval.id, why=reason, now_ms=now_ms)
-    requests.drop_held(conn, approval, reason, now_ms=now_ms)
-    held_events.forget(conn, approval.id)
-    return requests.close_card(conn, approval, outcome, now_ms=now_ms)
-
-
-def _tell(conn: apsw.Connection, channel: str, *, now_ms: int) -> bool:
-    """Tell the first approver whom a direct chat reaches; whether there was one."""
-    for user in people.approvers(conn, None, channel=channel):
-        chat_id = people.direct_chat(conn, user, now_ms=now_ms)
-        chat = chats.get(conn, chat_id) if chat_id is not None else None
-        if chat is not None:
-            notices.write(conn, chat, _digest(channel), now_ms=now_ms)
-            return True
-    return False
+    oldest = approvals.unseen(conn, kind="chat", channel=channel, limit=1)
+    return places.give_way(conn, oldest, _GAVE_WAY, _digest(channel), channel=channel, now_ms=now_ms) or said
 
 
 def _digest(channel: str) -> str:

@@ -5,8 +5,8 @@
     ask ──> approvals, held ──show──> a card to an approver ──> shared.conversation.inbound.decisions
 
 The text of a held event is stored in ``held`` alone. Strangers can cause only a bounded number of requests: one card a
-chat, a few new chats a channel (``new_chats``), and so many people and messages that wait; an event beyond these limits
-is dropped.
+chat, a few new chats a channel (``new_chats``), so many people of a chat (``new_people``), and so many messages that
+wait; an event beyond this last limit is dropped.
 ``people`` chooses the approver and the chat that reaches them. The caller owns the transaction.
 """
 
@@ -29,22 +29,21 @@ from shared.db.access.approvals import OF_STRANGERS, Approval, NewApproval
 from shared.db.access.users import User
 from shared.db.engine.connection import savepoint
 from shared.db.queue import sessions
-from shared.db.roster import agents, chats
+from shared.db.roster import chats
 from shared.db.roster.chats import Chat
 from shared.queue import notices
 
 log = logs.get()
 
 MOST_HELD = 10  # messages for one approval
-MOST_WAITING = 20  # people for one chat
+MOST_NEW_PEOPLE = 20  # of one chat
 MOST_NEW_CHATS = 100  # of one channel
 MOST_CHAT_CARDS = 3  # open cards about new chats of one channel
 MOST_ASKED = 20  # pending requests of one session
 MOST_BYTES = 100_000  # of arguments
 _AGAIN_MS = 60 * 60 * 1000  # after which an approver whom a card did not reach is tried again
-ALLOW_OR_REFUSE = ("Allow", "Refuse")
 
-Outcome = Literal["held", "again", "too_many_held", "too_many_waiting", "nobody_to_ask"]
+Outcome = Literal["held", "again", "too_many_held", "nobody_to_ask"]
 
 
 class AskResult(NamedTuple):
@@ -70,41 +69,10 @@ class AskResult(NamedTuple):
 # -- about strangers --------------------------------------------------------------------------------------------------
 
 
-def ask_sender(
-    conn: apsw.Connection, chat: Chat, event: Event, agent: str, *, policy: AccessPolicy, now_ms: int
-) -> AskResult:
-    """Ask whether the event's sender may talk to *agent*, and hold the event until the decision."""
-    if event.sender_id is None:
-        return AskResult("nobody_to_ask")
-    known = users.find(conn, chat.channel, event.sender_id)
-    pending = approvals.pending_of_chat(conn, chat.id)
-    asked = next((each for each in pending if known and (each.agent, each.user_id) == (agent, known.id)), None)
-    if asked is None and len(pending) >= MOST_WAITING:
-        return AskResult("too_many_waiting")
-    user = user_of(conn, chat.channel, event, now_ms=now_ms)
-    title = f"{user.display_name} wants to talk to {_name(conn, agent)} in {describe(chat)}"
-    new = NewApproval(
-        "sender",
-        {"sender": user.display_name},
-        subject=json.dumps([agent, chat.id, user.id]),
-        agent=agent,
-        chat_id=chat.id,
-        user_id=user.id,
-        title=title,
-        options=ALLOW_OR_REFUSE,
-    )
-    return ask_and_hold(conn, asked, new, event, policy=policy, now_ms=now_ms)
-
-
 def user_of(conn: apsw.Connection, channel: str, event: Event, *, now_ms: int) -> User:
     """The event's sender, a row from now on."""
     name = cards.line(event.sender, cards.LONGEST_NAME)
     return users.ensure(conn, channel, event.sender_id or "", name=name, now_ms=now_ms)
-
-
-def _name(conn: apsw.Connection, agent: str) -> str:
-    found = agents.get(conn, agent)
-    return cards.line(found.name, cards.LONGEST_NAME) if found else agent
 
 
 def describe(chat: Chat) -> str:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from shared.channels.base import Event
-from shared.conversation.access import drops, new_chats, people, requests
+from shared.conversation.access import drops, new_chats, new_people, people
 from shared.conversation.access.requests import AskResult
 from shared.conversation.routing import commands, rate_limits, recipients
 from shared.conversation.routing.effects import (
@@ -241,7 +241,7 @@ class _Application:
     def hold_for_sender(self, effect: HoldForSender) -> None:
         chat = self._ensure_chat()
         event = effect.heard or self.event
-        asked = requests.ask_sender(self.conn, chat, event, effect.agent, policy=self.policy, now_ms=self.now_ms)
+        asked = new_people.ask_sender(self.conn, chat, event, effect.agent, policy=self.policy, now_ms=self.now_ms)
         if asked.is_held:
             self._count_held(asked, is_told=effect.is_told)
         else:

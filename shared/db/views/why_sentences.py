@@ -168,6 +168,8 @@ DROPPED: Mapping[str, str] = {
     "wiring_failed": "The wiring of an agent is broken",
     "too_many_held": "Ten messages of this sender wait for an approval already",
     "too_many_waiting": "Too many people of this chat wait for an approval already",
+    "gave_way_in_chat": "It was held for an approval, and twenty newer people of the chat took its place: the person "
+    "may write again",
     "gave_way": "It was held for an approval, and a hundred newer chats took its place: the person may write again",
     "asked_elsewhere": "It was held for an approval, and the same person then asked in another chat",
     "approval_expired": "It was held for an approval, and nobody decided in time",
