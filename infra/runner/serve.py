@@ -18,10 +18,12 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
-from infra.processes import die_with_parent, give_way, name_process
+from infra.processes import give_way
+from infra.runner import writer
 from infra.runner.loader import Lifespan, function_names, load, niceness_of, writer_process_of
 from infra.runner.request_guard import RequestGuard
 from infra.runner.server import FunctionServer
@@ -114,12 +116,7 @@ def _serve(
     _refuse_unnamed_database(settings)
     if writer_process := writer_process_of(name, package):
         parent = os.getpid()
-
-        def begin() -> None:
-            die_with_parent(parent)  # also where it is stopped, and so reads no end of its socket
-            name_process(f"{name}-writer")
-
-        writer_process.fork(begin)
+        writer_process.fork(partial(writer.begin, name, parent), spawn=partial(writer.spawn, name))
     if is_standby:
         log.info("function.standing_by")
         wait_until_served(settings.db.absolute())

@@ -117,9 +117,7 @@ def judge(
             return MessageVerdict(True, attempts, None, reason, failure.code)
 
 
-def _lost(
-    message: Message, failure: Failure, policy: RetryPolicy, *, is_alone: bool, now_ms: int
-) -> MessageVerdict:
+def _lost(message: Message, failure: Failure, policy: RetryPolicy, *, is_alone: bool, now_ms: int) -> MessageVerdict:
     """The loss of dispatch is no attempt: an operator's SIGKILL looks like that of a program that takes dispatch down.
 
     What tells them apart is what happens without the message. So a suspect that ran alone waits, longer each time. If

@@ -329,7 +329,7 @@ class Post:
     def kill(self, name: str) -> None:
         """Kill it with -9; ``litestream`` is Litestream itself, not its supervisor.
 
-        ``ingest-writer`` is the process in which ingest stores; ingest lives on, and has none until its next start.
+        ``ingest-writer`` is the process in which ingest stores; ingest lives on, and starts another.
         """
         if name in ("litestream", WRITER):
             for pid in _children(self[name].pid) if name == "litestream" else self["ingest"].forks():

@@ -84,7 +84,7 @@ def test_what_ingest_acknowledged_survives_its_kill_at_any_instant(
 def test_the_kill_of_the_process_in_which_ingest_stores_costs_no_webhook(
     make_post: Make, platform: Platform, dice: random.Random, scale: float
 ) -> None:
-    """24 webhooks at once, as above. It is not forked again before ingest is, so ingest is killed after each round."""
+    """24 webhooks at once, as above. ingest is killed after each round, with whatever stores for it then."""
     post = make_post(functions=["ingest"])
     chats = CHATS[:24]
     post.prepare({"many": 8}, dict.fromkeys(chats, "many"))

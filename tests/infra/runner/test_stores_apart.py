@@ -47,6 +47,11 @@ class Ingest:
         answer = httpx.get(self._url.replace("/webhooks/telegram", "/healthz"), timeout=60, trust_env=False)
         return answer.status_code, answer.json()
 
+    def replaced(self, *, times):
+        """The process that is ready in place of the writer, which was replaced so often."""
+        until(lambda: len(self.process.events("writer_process.replaced")) == times, "no other process is ready")
+        return self.process.events("writer_process.replaced")[-1]["pid"]
+
     def waits_to_store(self):
         """Whether its writer stands at the gate of the database, for the first time."""
         return is_at(self.writer, self.db.with_name(f"{self.db.name}-gate"))
@@ -143,6 +148,26 @@ def test_a_stopped_writer_fails_the_health_check_until_ingest_stores_without_it(
     assert told["pid"] == ingest.writer
 
 
+def test_a_writer_that_hangs_is_replaced_each_time_and_no_webhook_is_lost_or_stored_twice(ingest, conn):
+    known, numbers = [ingest.writer], []
+    for _ in range(2):
+        os.kill(known[-1], signal.SIGSTOP)
+        numbers.append(len(numbers) + 1)
+        assert ingest.post(numbers[-1]) == 200
+        known.append(ingest.replaced(times=len(known)))
+        numbers.append(len(numbers) + 1)
+        assert ingest.post(numbers[-1]) == 200
+        assert ingest.health()[0] == 200
+        assert has_open(known[-1], "p.db-wal")
+        assert not is_alive(known[-2])
+
+    assert len(set(known)) == 3
+    assert Path(f"/proc/{known[-1]}/comm").read_text() == "ingest-writer\n"
+    assert len(stored(conn)) == len(set(stored(conn))) == 4
+    ingest.process.signal(signal.SIGKILL)
+    until(lambda: not is_alive(known[-1]), "it outlives ingest")
+
+
 def test_a_stopped_writer_ends_with_a_killed_ingest(ingest):
     os.kill(ingest.writer, signal.SIGSTOP)
     ingest.process.signal(signal.SIGKILL)
@@ -191,7 +216,7 @@ def test_a_killed_writer_costs_no_webhook_and_the_log_says_what_follows(ingest, 
     assert len(stored(conn)) == 3
     assert (line["level"], line["code"]) == ("error", -signal.SIGKILL)
     assert "nothing is lost" in line["consequence"]
-    assert children(ingest.process.pid) == []
+    assert children(ingest.process.pid) == [ingest.replaced(times=1)]
     code, _ = ingest.process.stop(signal.SIGTERM)
     assert code == 0
     assert len(ingest.process.events("writer_process.ended")) == 1

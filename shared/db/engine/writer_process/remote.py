@@ -10,43 +10,36 @@ The runner forks it while the function has one thread and has opened nothing. Wh
 functions-framework, the function's ``Writer`` does the work in its thread.
 
 It ends with the function: no signal ends it, it reads until the function's end of the socket is closed. If it ends
-earlier, killed say, the ``Writer`` does what it has not answered, and all that follows. So it does where the process
-hangs, stopped or in a call of the disk: after a time it is killed.
+earlier, killed say, the ``Writer`` does what it has not answered, and what follows until another process is ready. So
+it does where the process hangs, stopped or in a call of the disk: after a time it is killed. One that the disk does not
+let go ends with that call, and begins no other; what it had committed by then, its unique keys keep from coming twice.
 """
 
 import asyncio
 import contextlib
 import gc
 import os
-import pickle
 import signal
 import socket
 import sys
-import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, cast
-
-import apsw
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from shared.core import logs
 from shared.db.engine.group_commit import Writer, settle
-from shared.db.engine.jobs import GROUP_LIMIT, Committer, Job
+from shared.db.engine.writer_process.child import STOPS, Messages, become, call, framed
 
 T = TypeVar("T")
 
-_HEAD = 4  # bytes before each message: its length
-_READ = 1 << 18
 _AT_ONCE = 8  # so many jobs do not wait for the end of the turn: the process works while others are parsed
 _END_LIMIT_S = 1.0
 _PATIENCE_S = 5.0  # less than the function has for a request, more than a slow disk takes
 _REAP_EVERY_S = 0.1
-_GARBAGE_OBJECTS = 10_000  # new objects between garbage collections, as in the functions
 _STOPPED = {"T": "it is stopped, as by SIGSTOP", "t": "a debugger holds it"}
 _ON_THE_DISK = {"D": "it waits for the disk"}
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 log = logs.get()
 
@@ -64,16 +57,25 @@ class WriterProcess:
 
     def __init__(self) -> None:
         self._child: _Child | None = None
+        self._spawn: Callable[[socket.socket], int] | None = None
 
-    def fork(self, on_start: Callable[[], None] = lambda: None) -> None:
-        """Fork this process, which has one thread and has not opened the database; the fork calls *on_start*."""
+    def fork(
+        self, on_start: Callable[[], None] = lambda: None, *, spawn: Callable[[socket.socket], int] | None = None
+    ) -> None:
+        """Fork this process, which has one thread and has not opened the database; the fork calls *on_start*.
+
+        Args:
+            spawn: starts another one later, when this process can't be forked any more: with this end of a socket, by
+                ``child.become``. It gives the process id.
+        """
+        self._spawn = spawn
         ours, theirs = socket.socketpair()
         sys.stdout.flush()
         gc.collect()  # here, because a collection in the fork would copy every page that it visits
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
         pid = os.fork()
         if pid == 0:
-            _become(theirs, on_start, mask)
+            become(theirs, on_start, mask)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         theirs.close()
         self._child = _Child(pid, ours)
@@ -82,6 +84,23 @@ class WriterProcess:
         """The process, for the one that uses it from now on; None: nobody forked it, or it is taken."""
         child, self._child = self._child, None
         return child
+
+    @property
+    def can_be_replaced(self) -> bool:
+        return self._spawn is not None
+
+    def again(self) -> _Child | None:
+        """Another process in place of one that ended; None: it can't be started."""
+        if self._spawn is None:
+            return None
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                return _Child(self._spawn(theirs), ours)
+            except OSError:
+                log.exception("writer_process.not_started")
+                ours.close()
+                return None
 
 
 class RemoteWriter(asyncio.Protocol, Generic[T]):
@@ -105,18 +124,23 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         patience_s: float = _PATIENCE_S,
     ) -> None:
         self._problem: str | None = None
+        self._hung: dict[int, str] = {}  # given up and not reaped yet, with their problems
         self._patience_s = patience_s
         self._is_watched = False
         self._path = path
         self._work = work
         self._writer = writer
         self._on_end = on_end
+        self._process = process
         self._child = process.take()
+        self._is_ready = True  # a fork is; another process loads first
+        self._may_be_replaced = process.can_be_replaced  # a later one only if it did a job: the next would do no better
+        self._here = 0  # jobs that ``writer`` has
         self._transport: asyncio.WriteTransport | None = None
         self._connecting: asyncio.Task[Any] | None = None
         self._asked: deque[_Asked[T]] = deque()  # and not answered; in order
         self._new: list[_Asked[T]] = []  # of this turn of the event loop
-        self._answers = _Messages()
+        self._answers = Messages()
         self._closed: asyncio.Future[None] | None = None
 
     def submit(self, *arguments: Any) -> "asyncio.Future[T]":
@@ -125,7 +149,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         The caller may give the future up: the work may be done all the same. The future has the error of the work, and
         then nothing of it is kept, or that of its group's commit.
         """
-        if self._child is None or self._closed is not None:
+        if self._child is None or not self._is_ready or self._closed is not None:
             return self._do_here(arguments)
         loop = asyncio.get_running_loop()
         asked = _Asked(arguments, loop.create_future())
@@ -143,6 +167,8 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         if self._child is None:
             return
         self._closed = asyncio.get_running_loop().create_future()
+        if not self._is_ready:
+            os.kill(self._child.pid, signal.SIGKILL)  # it has nothing to finish
         self._connect()
         if self._transport is not None:
             self._send_new()  # of this turn
@@ -164,7 +190,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)
         self._transport.set_write_buffer_limits(0)  # uvloop would else wait for the end of the turn
-        self._transport.write(_framed((self._path, self._work)))
+        self._transport.write(framed((self._path, self._work)))
         self._send_new()
         if self._closed is not None:
             self._transport.write_eof()
@@ -173,11 +199,11 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         if self._transport is None:
             self._connect()
             return
-        if not self._new:  # they went with the connection, or before a stop
+        if not self._new or self._here:  # they went with the connection, or before a stop; or what came before is there
             return
         new, self._new = self._new, []
         try:
-            message = _framed([asked.arguments for asked in new])
+            message = framed([asked.arguments for asked in new])
         except Exception:  # noqa: BLE001 - whatever can't be pickled is still to be stored
             for _ in new:
                 self._asked.pop()
@@ -186,7 +212,11 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
             self._transport.write(message)
 
     def data_received(self, data: bytes) -> None:
+        if not self._is_ready and self._child is not None:
+            self._is_ready = True
+            log.warning("writer_process.replaced", pid=self._child.pid)
         for answers in self._answers.read(data):
+            self._may_be_replaced = self._may_be_replaced or (bool(answers) and self._process.can_be_replaced)
             for result, error in answers:
                 settle(self._asked.popleft().future, result, error)
 
@@ -195,6 +225,8 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
     @property
     def problem(self) -> str | None:
         """Why the process stores nothing; None while it does, and once it has ended."""
+        for problem in self._hung.values():
+            return problem
         if self._problem is not None or self._child is None:
             return self._problem
         reason = _why_it_hangs(self._child.pid, _STOPPED)
@@ -229,9 +261,10 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
             pid=pid,
             waiting=len(self._asked),
             reason=reason,
-            consequence="it is killed; nothing is lost, and a thread stores until this function is started again",
+            consequence=f"it is killed; {self._consequence}",
         )
         os.kill(pid, signal.SIGKILL)
+        self._hung[pid], self._problem = self._problem or reason, None
         if self._transport is not None:
             self._transport.abort()  # its own end stays open for as long as the disk keeps it
         else:
@@ -242,17 +275,22 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         if os.waitpid(pid, os.WNOHANG)[0] == 0:
             asyncio.get_running_loop().call_later(_REAP_EVERY_S, self._reap, pid)
         else:
-            self._problem = None
+            del self._hung[pid]
+
+    @property
+    def _consequence(self) -> str:
+        until = "another process is ready" if self._may_be_replaced else "this function is started again"
+        return f"nothing is lost; a thread stores, more slowly, until {until}"
 
     def connection_lost(self, _: Exception | None) -> None:
         """The process has ended, which closes its end: nothing is in a transaction any more. Or it was given up."""
         if self._child is None:
             return
         pid, sock = self._child
-        self._child = self._transport = None
+        self._child = self._transport = self._connecting = None
         with contextlib.suppress(OSError):  # nearly always it has closed its end
             sock.shutdown(socket.SHUT_RDWR)  # otherwise an answer could not be read: it ends at the end of its input
-        if self._problem is not None:
+        if pid in self._hung:
             self._reap(pid)
         else:
             status = os.waitpid(pid, 0)[1]  # it is only giving its memory back
@@ -261,7 +299,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
                     "writer_process.ended",
                     pid=pid,
                     code=os.waitstatus_to_exitcode(status),
-                    consequence="nothing is lost; until this function is started again, a thread stores, more slowly",
+                    consequence=self._consequence,
                 )
         if self._closed is not None:
             self._closed.set_result(None)
@@ -271,11 +309,26 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         self._hand_over(left)
         if self._closed is None:
             self._on_end()
+            self._replace()
+
+    def _replace(self) -> None:
+        """Start another process. Until it is ready, the writer does all work here; what comes then waits for that."""
+        if self._may_be_replaced and (child := self._process.again()) is not None:
+            self._child, self._is_ready, self._may_be_replaced, self._answers = child, False, False, Messages()
+            self._connect()
 
     # -- without the process -------------------------------------------------------------------------------------------
 
     def _do_here(self, arguments: tuple[Any, ...]) -> "asyncio.Future[T]":
-        return self._writer.submit(partial(_call, self._work, arguments), repeatable=True)
+        self._here += 1
+        future = self._writer.submit(partial(call, self._work, arguments), repeatable=True)
+        future.add_done_callback(self._done_here)
+        return future
+
+    def _done_here(self, _: "asyncio.Future[T]") -> None:
+        self._here -= 1
+        if not self._here and self._new:
+            self._send_new()
 
     def _hand_over(self, left: Sequence["_Asked[T]"]) -> None:
         """Let the writer do this work, in its order."""
@@ -293,10 +346,6 @@ def _pass_on(future: "asyncio.Future[T]", done: "asyncio.Future[T]") -> None:
     settle(future, None if error is not None else done.result(), error)
 
 
-def _call(work: Callable[..., T], arguments: tuple[Any, ...], conn: apsw.Connection) -> T:
-    return work(conn, *arguments)
-
-
 def _why_it_hangs(pid: int, reasons: Mapping[str, str]) -> str | None:
     """Which of the *reasons*, by states of the kernel, holds the process; None: it works, or waits for a lock."""
     try:
@@ -304,96 +353,3 @@ def _why_it_hangs(pid: int, reasons: Mapping[str, str]) -> str | None:
     except OSError:  # it has ended, or this system does not tell
         return None
     return reasons.get(state)
-
-
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
-def _framed(message: Any) -> bytes:
-    body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    return len(body).to_bytes(_HEAD) + body
-
-
-class _Messages:
-    """Reads messages from a stream of bytes."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-
-    def read(self, data: bytes) -> Iterator[Any]:
-        """The messages that *data* completes."""
-        self._rest += data
-        while len(self._rest) >= _HEAD:
-            end = _HEAD + int.from_bytes(self._rest[:_HEAD])
-            if len(self._rest) < end:
-                return
-            body, self._rest = self._rest[_HEAD:end], self._rest[end:]
-            yield pickle.loads(body)  # noqa: S301 - from this process's own fork
-
-
-# -- in the process ----------------------------------------------------------------------------------------------------
-
-
-def _become(sock: socket.socket, on_start: Callable[[], None], mask: set[Any]) -> NoReturn:
-    """In the fork: keep the outputs and *sock*, work until its other end is closed, and exit."""
-    code = os.EX_SOFTWARE
-    try:
-        for number in _SIGNALS:  # Ctrl-C and a stop of the whole service reach it too; the function decides
-            signal.signal(number, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        gc.freeze()  # also because an old object that becomes garbage would close a descriptor with its number
-        gc.set_threshold(_GARBAGE_OBJECTS)
-        _close_all_but(sock.fileno())
-        on_start()
-        with contextlib.suppress(ConnectionError):  # the function was killed
-            _work(sock)
-        code = os.EX_OK
-    except BaseException:
-        log.exception("writer_process.failed")
-    finally:
-        os._exit(code)
-
-
-def _close_all_but(kept: int) -> None:
-    for name in os.listdir("/dev/fd"):  # noqa: PTH208 - only the names
-        if int(name) > 2 and int(name) != kept:
-            with contextlib.suppress(OSError):  # that of the listing
-                os.close(int(name))
-
-
-def _work(sock: socket.socket) -> None:
-    """Do the jobs that come. Those that came while others were committed share a transaction."""
-    committer: Committer | None = None
-    for messages in _reads(sock):
-        if committer is None:
-            (path, work), *messages = messages
-            committer = Committer(path)
-        asked = [arguments for message in messages for arguments in message]
-        for start in range(0, len(asked), GROUP_LIMIT):
-            group = [Job(partial(_call, work, each), repeatable=True) for each in asked[start : start + GROUP_LIMIT]]
-            committer.do(group)
-            errors = {job.error for job in group if job.error is not None}  # one, where the commit failed
-            portable = {error: _portable(error) for error in errors}
-            sock.sendall(_framed([(job.result, job.error and portable[job.error]) for job in group]))
-    if committer is not None:
-        committer.close()
-
-
-def _reads(sock: socket.socket) -> Iterator[list[Any]]:
-    """The messages that each read completes, until the other end is closed."""
-    received = _Messages()
-    while data := sock.recv(_READ):
-        if messages := list(received.read(data)):
-            yield messages
-
-
-def _portable(error: BaseException) -> BaseException:
-    """The error as it can be pickled, with its traceback as a note: that of the other process says nothing of here."""
-    error.add_note("In the writer process:\n" + "".join(traceback.format_exception(error)))
-    try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
-    except Exception:  # noqa: BLE001 - such as an error that is made of several arguments
-        told = RuntimeError(f"{type(error).__name__}: {error}")
-        told.__notes__ = error.__notes__
-        return told
-    return error
