@@ -255,21 +255,21 @@ def test_the_supervisor_keeps_20_recent_files_while_many_come(
     database = tmp_path / "postroom.db"
     prepare_database(database)
     folder = fill(local_state.level_0(database), written_at_s=time.time(), latest=100)
-    answers += [at(100)] * 99
-
-    came = [time.monotonic()]
+    answers += [at(10**6)] * 99
+    began, latest = time.monotonic(), [100]
 
     def is_seen() -> bool:
-        """Forty more come each second; the first look can't know how fast they come."""
-        if time.monotonic() - came[-1] > 1.0 and len(came) < 8:
-            came.append(time.monotonic())
-            newest = positions(folder)[-1]
-            fill(folder, written_at_s=time.time(), first=newest + 1, latest=newest + 40)
-        return positions(folder)[0] > 100
+        """Two hundred more come each second, however late this is asked; the first look can't know how fast they come.
+
+        Where more than 400 are there, a look keeps 300.
+        """
+        first, latest[0] = latest[0] + 1, 100 + int(200 * (time.monotonic() - began))
+        fill(folder, written_at_s=time.time(), first=first, latest=latest[0])
+        return len(positions(folder)) < 100
 
     Scripted(database, tmp_path / "litestream.sock").look_for_ever(is_seen)
 
-    assert positions(folder)[0] == 101  # later ones are not in the bucket yet
+    assert positions(folder)[-1] == latest[0]
 
 
 def remove_all_but_the_newest(database: Path, socket: Path) -> int:

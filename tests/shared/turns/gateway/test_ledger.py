@@ -80,6 +80,41 @@ def test_the_budget_of_all_counts_every_agent(ledger, conn):
     assert admit(ledger, "assistant").reason == admit(ledger).reason == "budget"
 
 
+@pytest.mark.parametrize("order", [("coder", "assistant"), ("assistant", "coder")])
+def test_what_one_agent_uses_counts_against_no_budget_of_another(ledger, conn, order):
+    """Whichever of them asked first: what is spent is kept in memory from then on."""
+    put(conn, amount=100)
+    put(conn, "assistant", amount=100)
+    assert [admit(ledger, agent) for agent in order] == [None, None]
+    use(ledger, 100)
+    assert admit(ledger).reason == "budget"
+    assert admit(ledger, "assistant") is None
+    use(ledger, 99, "assistant", now_ms=NOW + 1)
+    assert admit(ledger, "assistant") is None
+    assert rows(conn, "SELECT agent, notice FROM budgets ORDER BY agent") == [
+        *(("assistant", "nearly"), ("coder", "used_up")),
+    ]
+
+
+def test_a_request_under_way_of_one_agent_holds_no_request_of_another_and_takes_nothing_from_its_sum(ledger, conn):
+    put(conn)
+    put(conn, "assistant", amount=100)
+    estimate = Estimate(Tokens(output=60), Tokens(output=100))
+
+    async def go():
+        under_way = await ledger.begin(TurnName("turn_1", "coder", "session_1"), "m", "key", estimate, now_ms=NOW)
+        async with asyncio.timeout(30):  # the other agent's request does not wait for the end of this one
+            other = await ledger.begin(TurnName("turn_2", "assistant", "session_2"), "m", "key", estimate, now_ms=NOW)
+        await ledger.settle(other, Tokens(output=100), now_ms=NOW)
+        refused = await ledger.admit("assistant", "m", "key", now_ms=NOW)
+        await ledger.withdraw(under_way, now_ms=NOW)
+        return refused, await ledger.admit("coder", "m", "key", now_ms=NOW)
+
+    refused, admitted = asyncio.run(go())
+    assert refused.reason == "budget"
+    assert admitted is None
+
+
 def test_what_an_earlier_process_wrote_counts(ledger, conn, db):
     put(conn)
     use(ledger, 100)
