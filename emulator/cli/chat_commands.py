@@ -67,10 +67,17 @@ async def say(session: aiohttp.ClientSession, speaker: Speaker, text: str) -> No
     try:
         async with session.post(url, **_sent({**place, **body})) as response:
             if response.status != 201:
-                problem = await response.json()
-                raise EmulatorError(f"the text was not sent: {problem.get('error', response.status)}")
+                raise EmulatorError(f"the text was not sent: {await _refusal(response)}")
     except (aiohttp.ClientError, OSError):
         raise errors.NotReady("the text was not sent: the emulator does not answer") from None
+
+
+async def _refusal(response: aiohttp.ClientResponse) -> str:
+    """Why, in the emulator's words where it has some."""
+    try:
+        return str((await response.json())["error"])
+    except (aiohttp.ContentTypeError, ValueError, LookupError, TypeError):
+        return f"the emulator answered {response.status}; its log has the reason"
 
 
 def _sent(body: Body) -> dict[str, Any]:

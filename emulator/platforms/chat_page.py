@@ -6,7 +6,7 @@ It works at ``/chat`` and, behind the gateway, at ``/_emulator/chat``: the page 
 import asyncio
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ class ChatPage:
         page_data: PageData,
         actions: PageActions,
         accounts: Callable[[], Sequence[str]],
-        unwell: Callable[[], Sequence[str]],
+        unwell: Callable[[], Awaitable[Sequence[str]]],
     ) -> None:
         self._store, self._bus, self._page_data, self._actions = store, bus, page_data, actions
         self._further, self._unwell_now = accounts, unwell
@@ -98,8 +98,8 @@ class ChatPage:
         return web.json_response({"accounts": list(self._further())})
 
     async def _unwell(self, request: web.Request) -> web.Response:
-        """What Postroom says of its channels: a sentence for each that sends or receives nothing."""
-        return web.json_response({"unwell": list(await asyncio.to_thread(self._unwell_now))})
+        """What Postroom says of its health: a sentence for each thing that is not ready, or needs a person."""
+        return web.json_response({"unwell": list(await self._unwell_now())})
 
     async def _transcript(self, request: web.Request) -> web.Response:
         """A conversation; ``?before=`` asks for the messages before that number (``seq``)."""

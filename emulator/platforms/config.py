@@ -1,7 +1,7 @@
 """The settings of the fake platforms, and their clock."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -40,6 +40,10 @@ class RateLimit:
     per_ms: int
 
 
+async def _nothing() -> Sequence[str]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class PlatformsConfig:
     """The settings of both fakes.
@@ -62,7 +66,7 @@ class PlatformsConfig:
         heartbeat_ms: the interval of the Gateway's heartbeats.
         session_starts: how often an app may identify at the Gateway in a day.
         privileged_intents: those that are switched on for the app; the real default is none.
-        unwell: what Postroom says of its channels, a sentence each; the chat page shows it.
+        unwell: what Postroom says of its health, a sentence each; the chat page shows it.
         registered: called with an account and the address that was registered for it.
     """
 
@@ -82,6 +86,6 @@ class PlatformsConfig:
     heartbeat_ms: int = 41_250
     session_starts: int = 1000
     privileged_intents: int = 0
-    unwell: Callable[[], Sequence[str]] = tuple
+    unwell: Callable[[], Awaitable[Sequence[str]]] = _nothing
     registered: Callable[[str, str], None] = lambda account, url: None
     clock: Clock = field(default_factory=SystemClock)

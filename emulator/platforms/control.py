@@ -38,6 +38,7 @@ Only on Discord::
 
 from collections.abc import Awaitable, Callable
 
+import apsw
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
@@ -295,7 +296,15 @@ def plain_errors(door: Door) -> Middleware:
             return web.json_response({"error": refusal.text}, status=refusal.status)
         except ConfigInvalid as problem:
             return web.json_response({"error": str(problem)}, status=502)
+        except apsw.Error as problem:
+            return web.json_response({"error": f"the fake platforms can't store it: {_of_disk(problem)}"}, status=507)
         except (ValueError, TypeError, RecursionError) as problem:  # ActionRefused is a ValueError
             return web.json_response({"error": str(problem)}, status=400)
 
     return answer
+
+
+def _of_disk(problem: apsw.Error) -> str:
+    if isinstance(problem, apsw.FullError):
+        return "the disk of the emulator's state is full. Delete other files there; `emulator status` says which disk"
+    return str(problem)

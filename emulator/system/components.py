@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from emulator.base import environment, ports
 from emulator.base.console import Console
@@ -23,10 +23,11 @@ from infra.litestream import lease_ms_from, lease_on, retention_ms_from
 from infra.template import deployment
 from infra.template.cloudformation import TemplateInvalid
 from infra.template.specs import Deployment, TickSpec
+from shared.core.durability import behind, needs_replica
 from shared.runtime import operator_token
 
 _ANSWER_LIMIT_S = 1.0
-_SYNC_LIMIT_S = 2.0  # a sync takes some 10 ms on a quiet machine
+_HEALTH_LIMIT_S = 4.0  # the API asks Litestream, for two seconds at most
 API_PORT = 3777  # TinyAGI's clients call this port
 
 
@@ -44,13 +45,20 @@ class Sockets:
             listening.sock.close()
 
 
+class EmulatorHealth(NamedTuple):
+    """A sentence for each thing that *stops* the work, and for each that *needs* a person meanwhile."""
+
+    stops: list[str]
+    needs: list[str]
+
+
 class Components:
     """Everything that one emulator has.
 
     Args:
         kept: the result of ``StateFolder.kept``; the ports are written back to it.
         s3, fork_client: running already, S3 on *s3_socket*.
-        unready, status: what the gateway answers at ``/_emulator/ready`` and ``/_emulator/status``.
+        status: what the gateway answers at ``/_emulator/status``, and in short at ``/_emulator/ready``.
     """
 
     def __init__(
@@ -63,7 +71,6 @@ class Components:
         s3: S3Process,
         s3_socket: ports.ListeningSocket,
         fork_client: ForkClient,
-        unready: Callable[[], str | None],
         status: Callable[[], Awaitable[dict[str, Any]]],
     ) -> None:
         self.options = options
@@ -90,7 +97,7 @@ class Components:
                 discord_interactions_url=f"{self.url}/webhooks/discord",
                 door=self.door,
                 account_tokens=self.state.database.with_name(self.state.database.name + ".tokens"),
-                unwell=partial(_unwell, self.state.database),
+                unwell=self._sentences,
                 registered=partial(_keep_address, self.state.database),
             )
         )
@@ -102,7 +109,6 @@ class Components:
         self.gateway = Gateway(
             self.deployment.routes,
             lambda name: self.functions[name].upstream,
-            unready=unready,
             status=status,
             platforms=lambda: self.platforms.url,
             door=self.door,
@@ -129,28 +135,45 @@ class Components:
     def replica_url(self) -> str:
         return replica.url(self.sockets.s3.port)
 
-    def known_problems(self) -> list[str]:
-        """A sentence for each component that is not well, as far as it is known without asking it."""
-        found = [f"{each.name} is down: {each.problem}" for each in self.functions.all if each.problem is not None]
-        if self.s3.problem is not None:
-            found.append(f"S3 is down: {self.s3.problem}")
-        if self.litestream.problem is not None:
-            found.append(behind(self.litestream.problem))
-        if self.relay is not None and self.relay.problem is not None:
-            found.append(f"the Discord relay is down: {self.relay.problem}")
-        return found
-
-    async def find_problems(self) -> list[str]:
-        """The same, after S3 and Litestream were asked: a process may run and not answer."""
-        found = self.known_problems()
-        s3_answers, problem = await asyncio.gather(
-            self.gateway.answers(self.s3.url, limit_s=_ANSWER_LIMIT_S), self.litestream.sync(_SYNC_LIMIT_S)
+    async def find_health(self) -> EmulatorHealth:
+        """What the API says of Postroom's health, and what only the emulator knows of its own processes."""
+        environment_of_api = self.functions["api"].environment
+        durability = environment_of_api.get("POSTROOM_DURABILITY", "local")
+        token = environment_of_api.get("POSTROOM_API_TOKEN") or self.door.token
+        answer, s3_answers = await asyncio.gather(
+            self.gateway.read_json(
+                f"{self.api_url}/api/health",
+                {"Authorization": f"Bearer {token}"} if token else {},
+                limit_s=_HEALTH_LIMIT_S,
+            ),
+            self.gateway.answers(self.s3.url, limit_s=_ANSWER_LIMIT_S),
         )
-        if self.s3.problem is None and not s3_answers:
-            found.append(f"S3 (process {self.s3.pid}) does not answer within {_ANSWER_LIMIT_S:.0f} s at {self.s3.url}")
-        if self.litestream.problem is None and problem is not None:
-            found.append(behind(problem))
-        return found
+        stops = [f"{each.name} is down: {each.problem}" for each in self.functions.all if each.problem is not None]
+        if self.relay is not None and self.relay.problem is not None:
+            stops.append(f"the Discord relay is down: {self.relay.problem}")
+        if answer is None and self.functions["api"].problem is None:
+            stops.append(f"api does not answer within {_HEALTH_LIMIT_S:.0f} s at {self.api_url}")
+        of_replica = []
+        if self.s3.problem is not None:
+            of_replica.append(f"S3 is down: {self.s3.problem}")
+        elif not s3_answers:
+            of_replica.append(
+                f"S3 (process {self.s3.pid}) does not answer within {_ANSWER_LIMIT_S:.0f} s at {self.s3.url}"
+            )
+        if self.litestream.problem is not None:
+            of_replica.append(behind(self.litestream.problem, durability))
+        said = answer or {"notReady": [], "needsYou": []}
+        if needs_replica(durability):
+            stops += of_replica
+        needs = [] if needs_replica(durability) else of_replica
+        return EmulatorHealth(_and(stops, said["notReady"]), _and(needs, said["needsYou"]))
+
+    async def _sentences(self) -> list[str]:
+        """What the chat page tells, in the words of ``emulator status``."""
+        if self.past is not None:
+            return [self.past.sentence[0].upper() + self.past.sentence[1:]]
+        found = await self.find_health()
+        return [*(f"not ready: {each}" for each in found.stops), *(f"needs you: {each}" for each in found.needs)]
 
     def own_environment(self) -> dict[str, str]:
         """The variables that no file can override, because they keep a local run local."""
@@ -240,21 +263,16 @@ class Components:
         )
 
 
-def _unwell(database: Path) -> list[str]:
-    from emulator.system.unwell import unwell  # with the settings models, which the start does not wait for
-
-    return unwell(database)
+def _and(known: Sequence[str], more: Sequence[str]) -> list[str]:
+    """Both, without what is *known*, perhaps with another reason: that replication is behind."""
+    subjects = {each.partition(":")[0] for each in known}
+    return [*known, *(each for each in more if each.partition(":")[0] not in subjects)]
 
 
 def _keep_address(database: Path, account: str, url: str) -> None:
-    from emulator.storage import own_address  # as above
+    from emulator.storage import own_address  # with the settings models, which the start does not wait for
 
     own_address.keep(database, account, url)
-
-
-def behind(reason: str) -> str:
-    """The sentence about a replica that lacks commits."""
-    return f"replication is behind: {reason} (the rows are safe on this disk, and follow when the bucket answers)"
 
 
 def read_template(path: Path) -> Deployment:

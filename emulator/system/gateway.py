@@ -66,8 +66,7 @@ class Gateway:
 
     Args:
         upstream: the present port of a function.
-        unready: why the emulator is not ready, for ``/_emulator/ready``; None if it is.
-        status: the answer to ``/_emulator/status``.
+        status: the answer to ``/_emulator/status``; ``/_emulator/ready`` has what is not ready of it.
         platforms: the address of the fake platforms; None while they are down.
         door: who may use the emulator's own paths.
     """
@@ -77,14 +76,12 @@ class Gateway:
         routes: Sequence[RouteSpec],
         upstream: Callable[[str], Upstream],
         *,
-        unready: Callable[[], str | None],
         status: Callable[[], Awaitable[dict[str, Any]]],
         platforms: Callable[[], str | None],
         door: Door,
     ) -> None:
         self.router = Router(routes)
         self._upstream = upstream
-        self._unready = unready
         self._status = status
         self._platforms = platforms
         self._door = door
@@ -121,6 +118,15 @@ class Gateway:
         except (aiohttp.ClientError, TimeoutError):
             return False
 
+    async def read_json(self, url: str, headers: Mapping[str, str], *, limit_s: float) -> dict[str, Any] | None:
+        """The response to a GET of *url*; None where none comes in time, or another than 200."""
+        try:
+            limit = aiohttp.ClientTimeout(limit_s)
+            async with self._client_session.get(url, headers=headers, timeout=limit) as response:
+                return await response.json() if response.status == 200 else None
+        except (aiohttp.ClientError, TimeoutError, ValueError):
+            return None
+
     async def _client(self, _: web.Application) -> Any:
         trace = aiohttp.TraceConfig()
         trace.on_connection_reuseconn.append(_remember_reuse)
@@ -154,8 +160,8 @@ class Gateway:
         return await self._pass_on(request, URL(f"{base}{rest}", encoded=True), "the fake platforms")
 
     async def _answer_ready(self, _: web.Request) -> web.Response:
-        reason = self._unready()
-        return _sentence(200, "ready") if reason is None else _sentence(503, f"not ready: {reason}")
+        found = (await self._status())["notReady"]
+        return _sentence(503, f"not ready: {'; '.join(found)}") if found else _sentence(200, "ready")
 
     async def _answer_health(self, _: web.Request) -> web.Response:
         return _sentence(200, "alive")

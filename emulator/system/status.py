@@ -79,13 +79,14 @@ class EmulatorStatus:
             "POSTROOM_TICK_SECRET": components.tick_secret,
         }
 
-    def facts(self, *, unready: str | None, problems: Sequence[str]) -> dict[str, Any]:
-        """The answer to ``/_emulator/status``; *problems*: a sentence for each component that is not well."""
+    def facts(self, stops: Sequence[str], needs: Sequence[str]) -> dict[str, Any]:
+        """The answer to ``/_emulator/status``: what *stops* the work, and what *needs* a person meanwhile."""
         components = self._components
-        found = list(problems) or ([unready] if unready is not None else [])
         return {
-            "ready": not found,
-            "problems": found,
+            "ready": not stops,
+            "problems": [*stops, *needs],
+            "notReady": list(stops),
+            "needsYou": list(needs),
             "past": self._past(),
             "pid": os.getpid(),
             "state": str(components.state.path),

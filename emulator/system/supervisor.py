@@ -73,14 +73,6 @@ class Supervisor:
         self._background: set[asyncio.Task[None]] = set()
         self._stoppers: dict[str, Callable[[], Awaitable[Any]]] = {}
 
-    def unready(self) -> str | None:
-        """Why the emulator is not ready, as far as it is known without asking; None if it is."""
-        if self._is_stopping:
-            return "it is stopping"
-        if not self._is_ready:
-            return "it is still starting"
-        return "; ".join(self._components.known_problems()) or None
-
     async def start(self) -> None:
         """Bring everything up.
 
@@ -202,14 +194,14 @@ class Supervisor:
             s3=self._s3,
             s3_socket=s3_socket,
             fork_client=self._fork_client,
-            unready=self.unready,
             status=self._read_status,
         )
         self.status = EmulatorStatus(self._components, self._console, self._started)
 
     async def _read_status(self) -> dict[str, Any]:
-        problems = await self._components.find_problems() if self._is_ready and not self._is_stopping else []
-        return self.status.facts(unready=self.unready(), problems=problems)
+        if self._is_stopping or not self._is_ready:
+            return self.status.facts(["it is stopping" if self._is_stopping else "it is still starting"], [])
+        return self.status.facts(*await self._components.find_health())
 
     async def _start_platforms(self) -> None:
         components = self._components

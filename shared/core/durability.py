@@ -7,6 +7,18 @@ EVERY_OTHER = "*"
 _WORDS: dict[str, Durability] = {"local": "local", "replicated": "replicated"}
 
 
+def needs_replica(text: str) -> bool:
+    """Whether work stops while the replica is behind: some channel waits for it by ``POSTROOM_DURABILITY``."""
+    return "replicated" in text
+
+
+def behind(reason: str, text: str) -> str:
+    """The sentence about a replica that lacks commits, with what follows by ``POSTROOM_DURABILITY``."""
+    if needs_replica(text):
+        return f"replication is behind: {reason}. What waits for it by POSTROOM_DURABILITY={text} is refused until then"
+    return f"replication is behind: {reason} (the rows are safe on this disk, and follow when the bucket answers)"
+
+
 def parse_levels(text: str) -> dict[str, Durability]:
     """The level of each channel, from ``POSTROOM_DURABILITY``; ``*`` stands for every channel that is not named.
 

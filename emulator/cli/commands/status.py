@@ -1,6 +1,6 @@
 """``emulator status``: what runs, what is not ready and what needs a person, here or in a Postroom elsewhere."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +28,9 @@ def _of_emulator(state: Path) -> CommandResult:
     facts = client.get_json(instance["urls"]["gateway"], "/_emulator/status", client.door_headers(instance))
     if facts is None:
         raise errors.NotReady(f"emulator[{instance['pid']}] does not answer at {instance['urls']['gateway']}")
-    known, health = _read(state, "status"), _read(state, "health")
+    known = _read_status(state)
     facts["channels"], facts["proven"] = known.get("channels", {}), (known.get("replica") or {}).get("provenRestore")
-    down = facts["problems"]  # of the emulator's own processes
-    facts["notReady"] = down + [each for each in health.get("notReady", ()) if each not in down]
-    facts["needsYou"] = [each for each in health.get("needsYou", ()) if not _is_known(each, down)]
-    facts["problems"] = facts["notReady"] + facts["needsYou"]
-    facts["ready"] = not facts["notReady"]
     return result(facts, *_emulator_lines(facts), code=NOT_WELL if facts["problems"] else 0)
-
-
-def _is_known(sentence: str, known: Sequence[str]) -> bool:
-    """Whether *known* has the same, perhaps with another reason: that replication is behind."""
-    return any(each.partition(":")[0] == sentence.partition(":")[0] for each in known)
 
 
 def _troubles(facts: Mapping[str, Any]) -> Iterator[str]:
@@ -70,10 +60,10 @@ def proven_line(proof: Mapping[str, Any] | None) -> str:
     return f"a restore of {time_span(proof['age'] * 1000)} ago was the database (emulator replica status)"
 
 
-def _read(state: Path, what: str) -> dict[str, Any]:
+def _read_status(state: Path) -> dict[str, Any]:
     """What the API says; empty if it does not answer, which is a problem of its own."""
     try:
-        found: dict[str, Any] = client.find(state, None).get(what)
+        found: dict[str, Any] = client.find(state, None).get("status")
     except EmulatorError:
         return {}
     return found

@@ -1,4 +1,4 @@
-// What Postroom itself says of its channels: one that sends nothing, or receives nothing, and what mends it.
+// What Postroom itself says of its health: what is not ready, what needs a person, and what mends it.
 const UNWELL_EVERY_MS = 30000;
 async function lookUnwell() {
   const found = await get("/unwell").catch(() => ({unwell: []}));   // the emulator starts again: the page says so elsewhere

@@ -1,6 +1,7 @@
 """One idea of health: what stops the work, and what needs a person while the work goes on.
 
-``emulator status``, ``emulator doctor`` and ``GET /api/health`` all ask here, so they say the same in the same words.
+``GET /api/health`` and ``emulator doctor`` ask here. The emulator asks the API for its status, its readiness and the
+chat page. So all of them say the same in the same words.
 """
 
 import shutil
@@ -9,11 +10,14 @@ from typing import NamedTuple
 
 import apsw
 
+from shared.channels import registry
 from shared.conversation.access import channel_watch
+from shared.core import durability as levels
 from shared.core.policy import AccessPolicy
 from shared.db.access import user_roles
 from shared.db.engine import file_system
-from shared.db.roster import agent_pauses
+from shared.db.platforms import channel_watches
+from shared.db.roster import agent_pauses, chats
 from shared.db.roster.agent_pauses import AgentPause
 from shared.db.views import counts, spending
 
@@ -35,7 +39,7 @@ class Health(NamedTuple):
 def of(conn: apsw.Connection, path: Path, policy: AccessPolicy, *, timezone: str, now_ms: int) -> Health:
     """What the rows of the database at *path*, and its disk, say."""
     needs = [*channel_watch.troubles(conn), *_pauses(conn), *_budgets(conn, timezone, now_ms=now_ms), *_dead(conn)]
-    if policy.new_chats == "ask" and not user_roles.owners(conn):
+    if policy.new_chats == "ask" and not user_roles.owners(conn) and _has_platform(conn):
         needs.append(
             "nobody is an owner, so nobody is asked about a new chat, and its messages are dropped. Make one: "
             "emulator pair (or choose another POSTROOM_NEW_CHATS)"
@@ -43,6 +47,17 @@ def of(conn: apsw.Connection, path: Path, policy: AccessPolicy, *, timezone: str
     if (doubt := file_system.doubt(path)) is not None:
         needs.append(doubt)
     return of_disk(path, shutil.disk_usage(path.parent).free) + Health([], needs)
+
+
+def of_replica(problem: str, durability: str) -> Health:
+    """What follows where commits don't reach the replica because of *problem*. Pure."""
+    sentence = [levels.behind(problem, durability)]
+    return Health(sentence, []) if levels.needs_replica(durability) else Health([], sentence)
+
+
+def _has_platform(conn: apsw.Connection) -> bool:
+    """Whether a platform has a bot of ours, so that strangers can write: it was asked, or somebody wrote."""
+    return bool(channel_watches.every(conn)) or any(map(registry.is_adapted, chats.channels(conn)))
 
 
 def of_disk(path: Path, free: int) -> Health:

@@ -67,6 +67,11 @@ def find(conn: apsw.Connection, channel: str, platform_id: str) -> Chat | None:
     return Chat.of(found[0]) if found else None
 
 
+def channels(conn: apsw.Connection) -> list[str]:
+    """The channels that have a chat."""
+    return [str(name) for (name,) in rows(conn, "SELECT DISTINCT channel FROM chats")]
+
+
 def get(conn: apsw.Connection, chat_id: int) -> Chat | None:
     """The chat, or None."""
     found = rows(conn, _SELECT + " WHERE id = :id", {"id": chat_id})

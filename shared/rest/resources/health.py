@@ -85,7 +85,7 @@ async def get_health(service: Service) -> HealthView:
             now_ms=now_ms,
         )
     if replica is not None and replica["problem"] is not None:
-        found.needs.append(f"replication is behind: {replica['problem']}")
+        found += health.of_replica(replica["problem"], service.settings.durability)
     if comparison is not None and not comparison["equal"]:
         found.needs.append("the newest comparison found that the replica lacks something: `emulator verify` shows it")
     found.needs.extend(overdue(service, now_ms))

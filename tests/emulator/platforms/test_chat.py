@@ -3,13 +3,18 @@
 import asyncio
 import json
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
+import aiohttp
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 
+from emulator.base.errors import EmulatorError
 from emulator.base.hints import command_line
-from emulator.cli import chat, chat_events
+from emulator.cli import chat, chat_commands, chat_events
+from emulator.cli.chat_commands import Speaker
 from emulator.cli.chat_events import ChatEvent
 
 ANA, DM, CHANNEL = "5000000001", "1290000000000000400", "1290000000000000200"
@@ -122,6 +127,48 @@ def test_once_prints_the_reply(play, capsys, monkeypatch):
         assert capsys.readouterr().out == "pong\n"
 
     play(scenario)
+
+
+def test_a_full_disk_is_told_and_not_that_the_emulator_does_not_answer(play, capsys):
+    async def scenario(world):
+        store = world.platforms._store.conn
+        store.execute(f"PRAGMA max_page_count={store.pragma('page_count')}")  # as a full disk: SQLITE_FULL
+        for number in range(200):
+            async with world.session.post(
+                f"{world.platforms.url}/chat/telegram/say", json={"person": ANA, "text": f"{number} " + "x" * 4000}
+            ) as response:
+                if response.status != 201:
+                    answer = await response.json()
+                    break
+        assert (response.status, "disk of the emulator's state is full" in answer["error"]) == (507, True)
+        assert await terminal(world, once="x" * 4000) == 1
+        said = capsys.readouterr().err
+        assert "error: the text was not sent: the fake platforms can't store it: the disk of the emulator's" in said
+        store.execute("PRAGMA max_page_count=1000000")
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    "answer", [web.Response(status=500, text="Server got itself in trouble"), web.json_response([])]
+)
+def test_an_answer_without_a_reason_names_the_log(answer):
+    """An answer that is no JSON was once told as none."""
+
+    async def scenario():
+        speaker = Speaker("", "telegram", ANA, "Ana", ANA)
+
+        async def refuse(_):
+            return answer
+
+        app = web.Application()
+        app.router.add_post("/telegram/say", refuse)
+        async with TestServer(app) as server, aiohttp.ClientSession() as session:
+            root = str(server.make_url("")).rstrip("/")
+            with pytest.raises(EmulatorError, match=rf"the emulator answered {answer.status}; its log has the reason"):
+                await chat_commands.say(session, replace(speaker, root=root), "hello")
+
+    asyncio.run(scenario())
 
 
 def test_once_prints_a_deferred_answer_when_it_arrives(play, capsys, monkeypatch):

@@ -53,7 +53,7 @@ def test_a_path_without_a_route_finds_no_function() -> None:
 
 
 async def _ready_status() -> dict[str, Any]:
-    return {"ready": True}
+    return {"ready": True, "notReady": []}
 
 
 @asynccontextmanager
@@ -78,13 +78,32 @@ async def behind_gateway(handler: Handler, upstream: Upstream | None = None) -> 
         gateway = Gateway(
             [route("/*", "api")],
             lambda _: place,
-            unready=lambda: None,
             status=_ready_status,
             platforms=lambda: function,
             door=DOOR,
         )
         async with served(gateway.application()) as url, aiohttp.ClientSession() as client:
             yield url, client
+
+
+def test_it_is_ready_as_the_status_says() -> None:
+    """A full disk, which only the status told, once left it ready."""
+
+    async def status() -> dict[str, Any]:
+        return {"ready": not said, "notReady": said, "needsYou": ["nobody is an owner"]}
+
+    async def scenario() -> None:
+        gateway = Gateway([], lambda _: Upstream(1), status=status, platforms=lambda: None, door=DOOR)
+        async with served(gateway.application()) as url, aiohttp.ClientSession() as client:
+            async with client.get(f"{url}/_emulator/ready") as answer:
+                assert (answer.status, await answer.json()) == (200, {"status": "ready"})
+            said.extend(["0 MB are free", "ingest is down: it ended"])
+            async with client.get(f"{url}/_emulator/ready") as answer:
+                assert answer.status == 503
+                assert await answer.json() == {"error": "not ready: 0 MB are free; ingest is down: it ended"}
+
+    said: list[str] = []
+    asyncio.run(scenario())
 
 
 def test_path_query_headers_and_body_arrive_as_they_were_sent() -> None:
@@ -187,7 +206,6 @@ def test_a_connection_that_closed_while_idle_loses_no_request() -> None:
         gateway = Gateway(
             [route("/*", "api")],
             lambda _: place,
-            unready=lambda: None,
             status=_ready_status,
             platforms=lambda: None,
             door=DOOR,
@@ -219,7 +237,6 @@ def test_a_request_on_a_new_connection_is_never_sent_twice() -> None:
         gateway = Gateway(
             [route("/*", "api")],
             lambda _: place,
-            unready=lambda: None,
             status=_ready_status,
             platforms=lambda: None,
             door=DOOR,

@@ -517,8 +517,11 @@ def test_a_person_reaches_everything_by_the_keyboard(browse):
 
 
 def test_what_postroom_says_of_a_channel_stands_above_the_conversation(browse):
-    said = ["telegram receives nothing: none <b>. To mend it: emulator channel telegram connect"]
+    said = ["needs you: telegram receives nothing: none <b>. To mend it: emulator channel telegram connect"]
     shown = "document.querySelector('.unwell')"
+
+    async def unwell():
+        return said
 
     async def scenario(world, tab):
         await tab.until(f"{shown}.innerText === {json.dumps(said[0])}")
@@ -527,4 +530,4 @@ def test_what_postroom_says_of_a_channel_stands_above_the_conversation(browse):
         await tab.run("lookUnwell()")
         await tab.until(f"{shown}.hidden")
 
-    browse(scenario, unwell=lambda: said)
+    browse(scenario, unwell=unwell)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.conversation.access import health
+from shared.channels.base import Registration
+from shared.conversation.access import channel_watch, health
 from shared.conversation.access.health import Health
 from shared.core.policy import AccessPolicy
 from shared.db.engine.connection import rows, transaction
@@ -14,7 +15,7 @@ from shared.db.spending import budgets, usage
 from shared.db.spending.usage import Tokens, TurnName
 from shared.queue import turns
 from shared.queue.turns import Failure, RetryPolicy
-from tests.support import NOW, make_owner, put, take
+from tests.support import NOW, make_chat, make_owner, put, take
 
 MB = 1024 * 1024
 ASK = AccessPolicy("ask")
@@ -31,6 +32,9 @@ def test_a_postroom_with_an_owner_is_well(conn):
 
 
 def test_without_an_owner_the_first_message_of_a_new_chat_would_vanish(conn):
+    assert of(conn) == Health([], []), "only clients of the API write, and no owner is asked about them"
+    with transaction(conn):
+        channel_watch.note(conn, "telegram", Registration(True, "https://bot.example"), now_ms=NOW)
     (sentence,) = of(conn).needs
     assert sentence.startswith("nobody is an owner, so nobody is asked about a new chat, and its messages are dropped.")
     assert "emulator pair" in sentence
@@ -45,6 +49,24 @@ def test_a_full_disk_stops_the_work_and_a_nearly_full_one_needs_a_person(free, s
     found = health.of_disk(DB, free)
     assert (len(found.stops), len(found.needs)) == (stops, needs)
     assert all(f"{free // MB} MB are free on the disk of /data/p.db: " in each for each in found.stops + found.needs)
+
+
+def test_who_wrote_on_a_platform_is_enough_to_need_an_owner(conn):
+    make_chat(conn, "7", channel="api")
+    assert of(conn) == Health([], [])
+    make_chat(conn, "7")
+    assert of(conn).needs[0].startswith("nobody is an owner, ")
+
+
+@pytest.mark.parametrize(
+    ("durability", "stops"), [("local", False), ("replicated", True), ("local,telegram=replicated", True)]
+)
+def test_a_replica_that_is_behind_stops_the_work_where_messages_wait_for_it(durability, stops):
+    found = health.of_replica("bucket not found", durability)
+    (sentence,) = found.stops if stops else found.needs
+    assert sum(map(len, found)) == 1
+    assert sentence.startswith("replication is behind: bucket not found")
+    assert (f"POSTROOM_DURABILITY={durability} is refused" in sentence) is stops
 
 
 def test_a_used_up_budget_needs_a_person(conn):

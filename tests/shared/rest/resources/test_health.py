@@ -66,7 +66,24 @@ def test_litestream_is_asked_whether_the_rows_are_in_the_replica(
 
     found = asyncio.run(go())
     assert found["replica"] == {"problem": problem}
-    assert found["problems"] == ([] if problem is None else [f"replication is behind: {problem}"])
+    follows = "(the rows are safe on this disk, and follow when the bucket answers)"
+    assert found["needsYou"] == ([] if problem is None else [f"replication is behind: {problem} {follows}"])
+    assert found["notReady"] == []
+
+
+def test_a_replica_that_is_behind_is_not_ready_where_messages_wait_for_it(serving, environment, monkeypatch, all_run):
+    socket = environment / "litestream.sock"
+    monkeypatch.setenv("POSTROOM_LITESTREAM_SOCKET", str(socket))
+    monkeypatch.setenv("POSTROOM_DURABILITY", "replicated")
+
+    async def go():
+        async with Stranger(socket, BEHIND), serving(api) as client:
+            return (await client.get("/api/health")).json()
+
+    found = asyncio.run(go())
+    (sentence,) = found["notReady"]
+    assert sentence.startswith("replication is behind: bucket not found. What waits for it by POSTROOM_DURABILITY=")
+    assert found["needsYou"] == []
 
 
 def test_a_comparison_that_found_a_difference_is_told(serving, db, all_run):
