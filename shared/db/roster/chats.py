@@ -59,11 +59,8 @@ _SELECT = f"""
 
 def find(conn: apsw.Connection, channel: str, platform_id: str) -> Chat | None:
     """The chat with this id of the platform, or None."""
-    found = rows(
-        conn,
-        _SELECT + " WHERE channel = :channel AND platform_id = :platform_id",
-        {"channel": channel, "platform_id": platform_id},
-    )
+    by_place = _SELECT + " WHERE channel = :channel AND platform_id = :platform_id"
+    found = rows(conn, by_place, {"channel": channel, "platform_id": platform_id})
     return Chat.of(found[0]) if found else None
 
 
