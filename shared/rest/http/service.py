@@ -46,16 +46,23 @@ class Service(FunctionService):
         self.feed = EventFeed(self.reader, self.news)
         self.unfetched_responses = UnfetchedResponses(self.reader, self.feed)
         self._listener: Listener | None = None
+        self._is_listening = False
         self._news = asyncio.Event()
 
     def begin(self) -> None:
-        """Listen for kicks."""
+        """Take kicks."""
         self._listener = Listener(self.settings.sockets, "api")
-        asyncio.get_running_loop().add_reader(self._listener.fileno(), self._on_kick)
 
-    def _on_kick(self) -> None:
-        if self._listener is not None:
-            self._listener.drain()
+    def _listen(self) -> None:
+        """Read the next kick, or one that has come already. While nothing waits for news, kicks wake no one."""
+        if self._listener is not None and not self._is_listening:
+            asyncio.get_running_loop().add_reader(self._listener.fileno(), self._on_kick, self._listener)
+            self._is_listening = True
+
+    def _on_kick(self, listener: Listener) -> None:
+        asyncio.get_running_loop().remove_reader(listener.fileno())
+        self._is_listening = False
+        listener.drain()
         self.announce()
 
     def announce(self) -> None:
@@ -65,6 +72,7 @@ class Service(FunctionService):
 
     async def news(self, timeout_s: float) -> None:
         """Wait for an event, *timeout_s* at most. It may return without one."""
+        self._listen()
         # Not wait_for: it forgets a cancellation that comes in the same instant as the event.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(timeout_s, _LOOK_EVERY_S)):
@@ -102,5 +110,6 @@ class Service(FunctionService):
         if self._listener is not None:
             asyncio.get_running_loop().remove_reader(self._listener.fileno())
             self._listener.close()
+            self._listener = None  # a request that still waits then waits for no kick
         await super().close()
         self.reader.close()
