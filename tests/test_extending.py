@@ -37,7 +37,6 @@ CHANNEL = '''
     import json
 
     from pydantic import SecretStr
-    from pydantic_settings import SettingsConfigDict
 
     from shared.channels import platform_api
     from shared.channels.base import Event, Part, PlainChannel, Received, Sent, WebhookReply
@@ -46,7 +45,7 @@ CHANNEL = '''
 
 
     class PigeonSettings(FromEnvironment):
-        model_config = SettingsConfigDict(env_prefix="PIGEON_", frozen=True, extra="ignore")
+        env_prefix = "PIGEON_"
 
         secret: SecretStr
         api_base: str

@@ -51,7 +51,7 @@ PRELOADED = (
     "starlette.responses",
     "structlog",
     "apsw",
-    "pydantic_settings",
+    "pydantic",
     "certifi",
     "msgspec",
     "nacl.signing",

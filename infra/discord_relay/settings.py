@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Self
 
 from pydantic import Field
-from pydantic_settings import SettingsConfigDict
 
 from shared.core import accounts
 from shared.core.settings import FromEnvironment
@@ -19,7 +18,7 @@ class RelaySettings(FromEnvironment):
         content: ask for the content of all messages, which Discord has to allow.
     """
 
-    model_config = SettingsConfigDict(env_prefix="DISCORD_RELAY_", frozen=True, extra="ignore")
+    env_prefix = "DISCORD_RELAY_"
 
     target: str | None = Field(default=None, pattern=r"^https?://[^/?#]+(/[^?#]*)?$")
     state: Path = Path("data/discord_relay.json")

@@ -11,12 +11,15 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-import uvicorn
-
 from infra.runner.request_guard import RequestGuard
 from shared.core import logs
+from shared.core.slim_imports import late
 from shared.runtime.connections import KEEP_ALIVE_S, Connections, LimitedProtocol
 from shared.runtime.open_files import connection_limit
+
+with late("uvicorn.main", "Server", "main", "run"):  # as shared/runtime/connections.py does
+    from uvicorn.config import Config
+    from uvicorn.server import Server
 
 STOP_LIMIT_S = 2.8  # from the signal to the end of the process
 GRACE_S = 1.5  # of these, for responses under way
@@ -26,12 +29,12 @@ _TICK_S = 1.0
 log = logs.get()
 
 
-class FunctionServer(uvicorn.Server):
+class FunctionServer(Server):
     """uvicorn that reports when it is ready, ends event streams at a stop, and keeps the time limit of a stop."""
 
     def __init__(self, guard: RequestGuard, on_ready: Callable[[], None] | None) -> None:
         super().__init__(
-            uvicorn.Config(
+            Config(
                 guard,
                 loop="uvloop",
                 http=LimitedProtocol,

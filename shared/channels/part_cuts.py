@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from shared.channels.base import Part
 from shared.channels.markdown.runs import units
-from shared.channels.markdown.source import split_source
 
 SHORTEST_CUT = 400  # UTF-16 units; no platform finds so little too long
 
@@ -31,6 +30,8 @@ def _pieces(part: Part) -> tuple[Part, ...]:
         return tuple(Part("", files=(file,)) for file in part.files)
     if units(part.text) <= SHORTEST_CUT:
         return (part,)
+    from shared.channels.markdown.source import split_source  # late: the parser takes 1.4 MB, and such parts are rare
+
     pieces = split_source(part.text, units(part.text) // 2 + 100)
     return tuple(Part(piece) for piece in pieces)
 

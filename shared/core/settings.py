@@ -4,13 +4,13 @@ A channel or a provider keeps its settings in a small model in *its own file*, s
 here.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from shared.core import http_head
 from shared.core.durability import parse_levels
@@ -24,13 +24,19 @@ NewChats = Literal[
 AGENTS_FILE = "postroom.toml"
 
 
-class FromEnvironment(BaseSettings):
+class FromEnvironment(BaseModel):
     """A settings model whose error has one sentence for each wrong variable, and whose secrets no log shows.
 
     Attributes:
+        env_prefix: how its variables begin; the rest is the field's name in capitals.
+        ignores_empty: an empty variable counts as not set.
         is_of_accounts: other prefixes, which begin with ``env_prefix``, give the settings of further accounts.
     """
 
+    model_config = ConfigDict(frozen=True)
+
+    env_prefix: ClassVar[str] = ""
+    ignores_empty: ClassVar[bool] = False
     is_of_accounts: ClassVar[bool] = False
 
     def model_post_init(self, _: Any) -> None:
@@ -49,10 +55,11 @@ class FromEnvironment(BaseSettings):
         Raises:
             ConfigInvalid: names every variable that is missing or wrong, and the reason; never its value.
         """
-        prefix = cls.model_config.get("env_prefix", "") if prefix is None else prefix
-        arguments: dict[str, Any] = {"_env_prefix": prefix, **(given or {})}
+        prefix = cls.env_prefix if prefix is None else prefix
+        found = {name: os.environ.get(f"{prefix}{name.upper()}") for name in cls.model_fields}
+        is_set = {name: value for name, value in found.items() if value or (value == "" and not cls.ignores_empty)}
         try:
-            return cls(**arguments)
+            return cls.model_validate({**is_set, **(given or {})})
         except ValidationError as error:
             problems = (f"{prefix}{where(each).upper()}: {reason(each)}" for each in error.errors())
             raise ConfigInvalid("settings: " + "; ".join(problems)) from None
@@ -68,10 +75,9 @@ def known_variables() -> set[str]:
     while models:
         model = models.pop()
         models += model.__subclasses__()
-        prefix = model.model_config.get("env_prefix", "")
-        found |= {f"{prefix}{name}".upper() for name in model.model_fields}
+        found |= {f"{model.env_prefix}{name.upper()}" for name in model.model_fields}
         if model.is_of_accounts:
-            found |= {f"{prefix}*_{name}".upper() for name in model.model_fields}
+            found |= {f"{model.env_prefix}*_{name.upper()}" for name in model.model_fields}
     return found
 
 
@@ -81,7 +87,8 @@ class Settings(FromEnvironment):
     An empty variable counts as not set. ``_ms`` means milliseconds.
     """
 
-    model_config = SettingsConfigDict(env_prefix="POSTROOM_", env_ignore_empty=True, frozen=True, extra="ignore")
+    env_prefix = "POSTROOM_"
+    ignores_empty = True
 
     db: Path = Path("postroom.db")
     run_dir: Path | None = None

@@ -1,15 +1,38 @@
 """Imports of a library without the modules that it merely likes to have: each of those costs every process."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 
 @contextmanager
 def without(name: str) -> Iterator[None]:
     """Imports in this block do not find the module *name*, whether it is installed, already loaded, or neither."""
+    with _in_place_of(name, None):
+        yield
+
+
+@contextmanager
+def late(name: str, *functions: str) -> Iterator[None]:
+    """Imports in this block get these *functions* of the module *name* without loading it; the first call loads it."""
+    found = ModuleType(name)
+    for each in functions:
+        setattr(found, each, _late(name, each))
+    with _in_place_of(name, found):
+        yield
+
+
+def _late(module: str, function: str) -> Callable[..., Any]:
+    return lambda *arguments, **named: getattr(import_module(module), function)(*arguments, **named)
+
+
+@contextmanager
+def _in_place_of(name: str, module: ModuleType | None) -> Iterator[None]:
     before = sys.modules.get(name)
-    sys.modules[name] = None  # type: ignore[assignment]  # the import system's word for "there is none"
+    sys.modules[name] = module  # type: ignore[assignment]  # None is the import system's word for "there is none"
     try:
         yield
     finally:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from uvicorn.config import Config
+from uvicorn.server import Server
 
 from infra.litestream.standby.decisions import FollowerProgress
 
@@ -88,7 +89,7 @@ def _age(since_s: float | None, now_s: float) -> float | None:
     return None if since_s is None else round(max(0.0, now_s - since_s), 1)
 
 
-class StatusServer(uvicorn.Server):
+class StatusServer(Server):
     """``GET /healthz``: 200 when the host could do its part now, else 503; the body says which, and why."""
 
     def __init__(self, facts: Callable[[], StandbyFacts]) -> None:
@@ -104,9 +105,7 @@ class StatusServer(uvicorn.Server):
             return JSONResponse({"error": "there is only /healthz"}, 404)
 
         app = Starlette(routes=[Route("/healthz", healthz)], exception_handlers={404: nothing})
-        super().__init__(
-            uvicorn.Config(app, lifespan="off", access_log=False, log_config=None, log_level="warning", ws="none")
-        )
+        super().__init__(Config(app, lifespan="off", access_log=False, log_config=None, log_level="warning", ws="none"))
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -22,8 +22,6 @@ from typing import Any
 
 import msgspec
 from nacl.exceptions import BadSignatureError, CryptoError
-from nacl.secret import SecretBox
-from nacl.signing import VerifyKey
 
 from shared.channels import downloads, platform_api, standard_webhooks
 from shared.channels.base import (
@@ -80,6 +78,9 @@ class DiscordChannel:
     unreadable = WebhookReply()
 
     def __init__(self, settings: DiscordSettings, name: str = "discord") -> None:
+        from nacl.secret import SecretBox  # late: without an app of Discord nobody needs these 1.1 MB
+        from nacl.signing import VerifyKey
+
         self.name = name
         self._key = VerifyKey(bytes.fromhex(settings.public_key))
         self._application_id = settings.application_id

@@ -3,7 +3,6 @@
 import re
 
 from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import SettingsConfigDict
 
 from shared.channels import standard_webhooks
 from shared.channels.account_settings import AccountSettings
@@ -13,7 +12,7 @@ from shared.channels.manifest import Manifest, ManifestSetting
 class DiscordSettings(AccountSettings):
     """Read from the environment: ``DISCORD_`` and the field's name in capitals, such as ``DISCORD_PUBLIC_KEY``."""
 
-    model_config = SettingsConfigDict(env_prefix="DISCORD_", frozen=True, extra="ignore")
+    env_prefix = "DISCORD_"
 
     public_key: str = Field(default=...)
     application_id: str = Field(default=..., pattern=r"^[0-9]{1,20}$")

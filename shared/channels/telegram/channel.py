@@ -17,7 +17,6 @@ from typing import Any
 
 import msgspec
 from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import SettingsConfigDict
 
 from shared.channels import downloads, platform_api
 from shared.channels.account_settings import AccountSettings
@@ -59,7 +58,7 @@ ALERT_UNITS = 200  # the limit of an alert, which only the person who pressed a 
 class TelegramSettings(AccountSettings):
     """Read from the environment: ``TELEGRAM_`` and the field's name in capitals, such as ``TELEGRAM_BOT_TOKEN``."""
 
-    model_config = SettingsConfigDict(env_prefix="TELEGRAM_", frozen=True, extra="ignore")
+    env_prefix = "TELEGRAM_"
 
     bot_token: SecretStr = Field(default=...)
     webhook_secret: SecretStr = Field(default=...)

@@ -9,15 +9,15 @@
     /local/v1/responses
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import ROUND_CEILING, Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
-from pydantic_settings import SettingsConfigDict
 
 from shared.core.settings import FromEnvironment
 from shared.db.spending.usage import PaidBy, Tokens
@@ -54,7 +54,8 @@ class ModelPrice(BaseModel):
 class GatewaySettings(FromEnvironment):
     """Our keys for models, and the prices; from the environment, with ``POSTROOM_`` before each name."""
 
-    model_config = SettingsConfigDict(env_prefix="POSTROOM_", env_ignore_empty=True, frozen=True, extra="ignore")
+    env_prefix = "POSTROOM_"
+    ignores_empty = True
 
     anthropic_api_key: SecretStr | None = None
     claude_code_oauth_token: SecretStr | None = None  # the login of a plan; a key goes before it
@@ -65,6 +66,11 @@ class GatewaySettings(FromEnvironment):
     local_models_url: str | None = None
     local_models_api_key: SecretStr | None = None
     model_prices: Mapping[str, ModelPrice] = Field(default_factory=dict)
+
+    @field_validator("model_prices", mode="before")
+    @classmethod
+    def _from_json(cls, prices: Any) -> Any:
+        return json.loads(prices) if isinstance(prices, str) else prices
 
     @field_validator("anthropic_base_url", "openai_base_url", "local_models_url")
     @classmethod

@@ -18,7 +18,10 @@ _FAMILIES = {
 }
 
 
-_BY_NAME: dict[str, Tool] = {tool.name: tool for each in _FAMILIES.values() for tool in import_module(each).TOOLS}
+@cache
+def _by_name() -> dict[str, Tool]:
+    """All tools, imported on first use: most processes that know this registry never call one."""
+    return {tool.name: tool for each in _FAMILIES.values() for tool in import_module(each).TOOLS}
 
 
 def get(name: str) -> Tool:
@@ -27,13 +30,13 @@ def get(name: str) -> Tool:
     Raises:
         NotFound: there is none; the message lists the tools.
     """
-    found = _BY_NAME.get(name)
+    found = _by_name().get(name)
     if found is None:
-        raise NotFound(f"there is no tool {name[:64]!r}; the tools are: {', '.join(sorted(_BY_NAME))}")
+        raise NotFound(f"there is no tool {name[:64]!r}; the tools are: {', '.join(sorted(_by_name()))}")
     return found
 
 
 @cache
 def specs() -> tuple[ToolSpec, ...]:
     """The tools as models get them."""
-    return tuple(ToolSpec(tool.name, tool.description, arguments.schema(tool)) for tool in _BY_NAME.values())
+    return tuple(ToolSpec(tool.name, tool.description, arguments.schema(tool)) for tool in _by_name().values())

@@ -15,9 +15,7 @@ every_channel = pytest.mark.parametrize("name", registry.PLATFORMS)
 
 def fields(name):
     """The settings that the adapter reads, by name."""
-    (read,) = [
-        each for each in AccountSettings.__subclasses__() if each.model_config["env_prefix"] == f"{name}_".upper()
-    ]
+    (read,) = [each for each in AccountSettings.__subclasses__() if each.env_prefix == f"{name}_".upper()]
     return {field.upper(): info for field, info in read.model_fields.items()}
 
 

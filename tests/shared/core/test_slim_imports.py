@@ -19,8 +19,29 @@ def test_an_excluded_module_is_missing_in_the_block_and_there_afterwards(is_load
     assert colorsys.rgb_to_hsv(0, 0, 0) == (0.0, 0.0, 0)
 
 
+_LATE = """
+import sys
+from shared.core.slim_imports import late
+with late("colorsys", "rgb_to_hsv"):
+    from colorsys import rgb_to_hsv
+assert "colorsys" not in sys.modules
+assert rgb_to_hsv(0, 0, b=0) == (0.0, 0.0, 0)
+assert "colorsys" in sys.modules
+import colorsys
+assert colorsys.hsv_to_rgb(0, 0, 0) == (0, 0, 0)
+"""
+
+
+def test_a_late_module_is_loaded_by_the_first_call():
+    subprocess.run([sys.executable, "-c", _LATE], check=True)
+
+
 UNWANTED = {
     "aiohttp",
+    "click",
+    "nacl.bindings",
+    "pydantic_settings",
+    "watchfiles",
     "httpcore",
     "certifi",
     "flask",
@@ -31,15 +52,18 @@ UNWANTED = {
     "rich",
     "werkzeug",
 }
+UNWANTED_WITHOUT_WORK = {"markdown_it", "shared.turns.tools.speaking"}
 
 
 @pytest.mark.parametrize("function", ["ingest", "dispatch", "deliver", "sweep", "recurrence", "api"])
 def test_the_runner_loads_a_function_without_the_framework_a_terminal_library_or_another_http_library(function):
     code = f"""
 import sys
+import infra.runner.serve
 from infra.runner.loader import load
-import shared.channels.discord.channel, shared.channels.telegram.channel
 load("{function}")
+print(*sorted({UNWANTED_WITHOUT_WORK} & set(sys.modules)))
+import shared.channels.discord.channel, shared.channels.telegram.channel
 print(*sorted({UNWANTED} & set(sys.modules)))
 """
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -236,10 +236,12 @@ def test_the_file_is_found_in_the_working_directory(tmp_path, file, monkeypatch)
     monkeypatch.delenv("POSTROOM_CONFIG", raising=False)
     file("[agents.here]\n")
     monkeypatch.chdir(tmp_path)
-    prepare_database(tmp_path / "p.db", agents_file=Settings().agents_file)
+    prepare_database(tmp_path / "p.db", agents_file=Settings.load().agents_file)
     assert ids(tmp_path / "p.db") == ["here"]
     monkeypatch.setenv("POSTROOM_CONFIG", "elsewhere.toml")
-    assert Settings().agents_file == Path("elsewhere.toml"), "what is named and not there is no reason to take another"
+    assert Settings.load().agents_file == Path("elsewhere.toml"), (
+        "what is named and not there is no reason to take another"
+    )
 
 
 def test_an_invalid_file_ends_the_first_start_and_a_valid_one_repairs_it(tmp_path, file):

@@ -38,7 +38,7 @@ def units(text):
 
 
 def render(text):
-    return TelegramChannel(TelegramSettings(_env_file=None)).render(text)
+    return TelegramChannel(TelegramSettings.load()).render(text)
 
 
 def accepted(text):
@@ -112,7 +112,7 @@ def test_telegram_accepts_every_part_of_any_document(text):
 def test_telegram_accepts_every_caption_and_no_word_is_lost_to_the_files(text):
     """A caption holds 1024; a longer text goes before the files, as it would without them."""
     picture = OutgoingFile(Path("x"), "x.png", "image/png", 5, "photo")
-    *before, last = TelegramChannel(TelegramSettings(_env_file=None)).render(text, [picture])
+    *before, last = TelegramChannel(TelegramSettings.load()).render(text, [picture])
     assert [*before, *([replace(last, files=())] if last.text else [])] == list(render(text))
     assert (last.files, [part.files for part in before]) == ((picture,), [()] * len(before))
     if last.text:

@@ -49,6 +49,13 @@ def test_prices_come_from_the_environment_by_the_longest_beginning(monkeypatch):
     assert models.price("o9") is None
 
 
+def test_prices_that_are_no_json_are_refused_by_the_name_of_their_variable(monkeypatch):
+    monkeypatch.setenv("POSTROOM_MODEL_PRICES", '{"gpt-5": hunter2')
+    with pytest.raises(ConfigInvalid, match=r"^settings: POSTROOM_MODEL_PRICES: Expecting value") as refused:
+        GatewaySettings.load()
+    assert "hunter2" not in str(refused.value)
+
+
 def test_a_cost_is_in_micro_dollars_rounded_up():
     tokens = Tokens(input=10, output=3, cache_read=100, cache_write=10)
     assert ModelPrice(input="0.5", output="2").cost(tokens) == 66
