@@ -100,6 +100,17 @@ def python(*argv, **options):
     return Process(sys.executable, *argv, **options)
 
 
+def kept_port():
+    """A port that refuses connections and that the kernel gives to nobody, and the socket that keeps it.
+
+    A server that asks for this port can listen on it, whether the socket is open or not.
+    """
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", 0))
+    return sock, sock.getsockname()[1]
+
+
 def listening_socket():
     sock = socket.create_server(("127.0.0.1", 0))
     return sock, sock.getsockname()[1]

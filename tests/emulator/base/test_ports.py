@@ -4,16 +4,13 @@ import os
 import socket
 
 from emulator.base import ports
+from tests.infra.processes import kept_port
 
 
 def test_the_wanted_port_is_used_when_it_is_free() -> None:
-    with socket.socket() as probe:
-        probe.bind((ports.LOOPBACK, 0))
-        free = probe.getsockname()[1]
-
-    listening = ports.listen(free)
-    with listening.sock:
-        assert (listening.port, listening.instead_of) == (free, None)
+    kept, free = kept_port()
+    with kept, ports.listen(free).sock as sock:
+        assert sock.getsockname()[1] == free
 
 
 def test_a_used_port_is_replaced_by_the_next_and_its_holder_is_named() -> None:

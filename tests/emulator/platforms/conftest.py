@@ -21,6 +21,7 @@ from emulator.base.door import Door
 from emulator.platforms import Platforms, PlatformsConfig
 from emulator.platforms.discord import schema as discord_schema
 from emulator.platforms.telegram import schema as telegram_schema
+from tests.infra.processes import kept_port
 
 NOW = 1_795_168_000_000
 ANA, BEN, GROUP = "5000000001", "5000000002", "-4001002003"
@@ -127,6 +128,7 @@ class World:
         self.clock, self.endpoint = clock, Endpoint()
         self._state, self._options = state, options
         self._runner: web.AppRunner | None = None
+        self._kept, self._port = kept_port()  # of the platforms, also after a restart
         self.injected = False
         self.session: aiohttp.ClientSession = None
         self.platforms: Platforms = None
@@ -152,9 +154,9 @@ class World:
         )
         await self.start()
 
-    async def start(self, *, port: int = 0, **changes: Any) -> None:
+    async def start(self, **changes: Any) -> None:
         self.platforms = Platforms(replace(self.config, **changes))
-        await self.platforms.start(bound(port))
+        await self.platforms.start(bound(self._port))
         self.env = self.platforms.environment()
         self.endpoint.app_key = self.env["DISCORD_PUBLIC_KEY"]
 
@@ -186,6 +188,7 @@ class World:
         await self.platforms.stop()
         await self._runner.cleanup()
         await self.session.close()
+        self._kept.close()
 
     async def bot(self, method: str, **params: Any) -> dict[str, Any]:
         """Call Telegram's API with JSON; returns the envelope."""
@@ -285,14 +288,14 @@ Scenario = Callable[[World], Awaitable[None]]
 
 @pytest.fixture
 def play(tmp_path):
-    """Run a scenario in a new world, with a limit of 90 s."""
+    """Run a scenario in a new world, with a limit of 180 s."""
 
     def run(scenario: Scenario, *, runs: bool = False, **options: Any) -> None:
         async def main() -> None:
             world = World(tmp_path, ManualClock(runs=runs), {"deadline_ms": 60_000, **options})
             await world.open()
             try:
-                async with asyncio.timeout(90):
+                async with asyncio.timeout(180):
                     await scenario(world)
                     await world.check_schemas()
             finally:

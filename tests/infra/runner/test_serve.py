@@ -11,7 +11,7 @@ import pytest
 from infra.serving import serving_lock
 from shared.roster.new_database import prepare_database
 from tests.infra.litestream.test_litestream import until
-from tests.infra.processes import ROOT, listening_socket
+from tests.infra.processes import ROOT, kept_port, listening_socket
 from tests.liveness import inheritable
 
 HANGS_S = 30.0  # longer than any test waits; an exit code of 0 proves that the limit of 2.8 s was not used
@@ -434,7 +434,7 @@ def test_a_signal_while_a_function_stands_by_is_a_clean_end(start, environment):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_frameworks_own_command_serves_the_same_handler(start, client, environment, db, name):
-    _, port = _free_port()
+    kept, port = kept_port()
     start(
         "-m",
         "functions_framework",
@@ -456,10 +456,5 @@ def test_the_frameworks_own_command_serves_the_same_handler(start, client, envir
             assert time.monotonic() < deadline, "the framework did not start"
             time.sleep(0.05)
 
+    kept.close()
     assert (answer.status_code, answer.json()["ok"]) == (200, True)
-
-
-def _free_port():
-    sock, port = listening_socket()
-    sock.close()
-    return sock, port

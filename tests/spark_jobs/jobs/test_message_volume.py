@@ -1,7 +1,6 @@
 import fcntl
 import json
 import os
-import socket
 import subprocess
 import sys
 from datetime import date
@@ -12,6 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.jobs import message_volume as job
 from spark_jobs.jobs import publish
+from tests.infra.processes import kept_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 ROOT = Path(__file__).parents[3]
@@ -165,14 +165,13 @@ def test_a_wrong_command_line_is_64_with_a_hint(arguments, sentence, capsys):
 def test_errors_of_the_command_line_come_before_spark_starts(tmp_path, primary, capsys):
     """In a process without a session these errors do not take ten seconds."""
     out = ("--out", tmp_path / "out", "--cache-dir", tmp_path / "cache")
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        away = f"s3://bucket/db?endpoint=http://127.0.0.1:{closed.getsockname()[1]}"
+    closed, port = kept_port()
     primary.replicate()
     assert run_job("--replica", "http://127.0.0.1", *out) == 64
     assert run_job("--replica", f"file://{tmp_path}/none", *out) == 66
     assert run_job("--replica", primary.url, "--txid", "77", *out) == 66
-    assert run_job("--replica", away, *out) == 69
+    with closed:
+        assert run_job("--replica", f"s3://bucket/db?endpoint=http://127.0.0.1:{port}", *out) == 69
     (tmp_path / "file").touch()
     assert run_job("--replica", primary.url, "--out", tmp_path / "file" / "out") == 64
     said = capsys.readouterr().err.splitlines()

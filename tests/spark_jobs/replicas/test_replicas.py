@@ -15,6 +15,7 @@ from shared.db.replica.litestream_program import LitestreamMissing, program
 from shared.db.replica.positions import litestream
 from spark_jobs import replicas
 from spark_jobs.replicas import Pin
+from tests.infra.processes import kept_port
 
 ROOT = Path(__file__).parents[3]
 
@@ -339,10 +340,8 @@ def test_a_missing_replica_is_reported(s3, tmp_path):
 
 def test_a_store_that_is_away_is_reported_soon(monkeypatch):
     """The litestream program alone would try for two minutes."""
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
-    with pytest.raises(replicas.ReplicaUnreachable, match=f"127.0.0.1:{port} does not answer"):
+    closed, port = kept_port()
+    with closed, pytest.raises(replicas.ReplicaUnreachable, match=f"127.0.0.1:{port} does not answer"):
         replicas.resolve(f"s3://bucket/db?endpoint=http://127.0.0.1:{port}")
 
     assert s3_store.REQUEST_SECONDS <= 10

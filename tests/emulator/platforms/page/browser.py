@@ -16,9 +16,9 @@ from typing import Any
 import aiohttp
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# Resolves with the value of an expression as soon as it is true; rejects after 15 s, and says what it was.
+# Resolves with the value of an expression as soon as it is true; rejects after a minute, and says what it was.
 _UNTIL = """new Promise((done, fail) => {
-  const end = Date.now() + 15000;
+  const end = Date.now() + 60000;
   (function look() {
     let value, problem = "";
     try { value = (%s); } catch (error) { problem = String(error); }
@@ -109,6 +109,8 @@ class Tab:
         for domain in ("Page", "Runtime", "Log", "DOM", "Accessibility", "Network"):
             await tab.send(f"{domain}.enable")
         await tab.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        # Of many tabs only one is in front, and which one is known late on a busy machine; the others get no focus.
+        await tab.send("Emulation.setFocusEmulationEnabled", enabled=True)
         await tab.resize(width, height)
         await tab.send("Page.navigate", url=url)
         await tab.until(is_ready)

@@ -387,11 +387,10 @@ def test_the_page_goes_on_after_the_emulator_was_away(browse):
     async def scenario(world, tab):
         await say(tab, "before")
         await tab.run("window.stayed = true")
-        port = int(world.platforms.url.rpartition(":")[2])
         await world.platforms.stop()
         await tab.until("document.body.dataset.live === 'no'")
         tab.problems.clear()
-        await world.start(port=port)
+        await world.start()
         await world.say("after")
         await tab.until(f"document.body.dataset.live === 'yes' && {BODIES}.join() === 'before,after'")
         assert await tab.run("window.stayed")

@@ -3,7 +3,6 @@
 import http.server
 import json
 import os
-import socket
 import socketserver
 import ssl
 import subprocess
@@ -21,6 +20,7 @@ from shared.db.replica.credentials import CredentialsMissing, CredentialsUnreach
 from shared.db.replica.object_store import ObjectStore, open_store
 from shared.db.replica.stored_objects import CLOCK, ObjectChanged, StoreRefused, StoreUnreachable
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
+from tests.infra.processes import kept_port
 
 
 @pytest.fixture(scope="module")
@@ -104,10 +104,12 @@ def test_an_object_that_can_not_be_deleted_is_an_error(port: int, tmp_path: Path
 
 
 def test_a_bucket_that_does_not_answer_is_named_with_the_reason() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    with pytest.raises(
-        StoreUnreachable, match=rf"s3://b/p at http://127.0.0.1:{port} does not answer \(Connection refused\)"
+    closed, port = kept_port()
+    with (
+        closed,
+        pytest.raises(
+            StoreUnreachable, match=rf"s3://b/p at http://127.0.0.1:{port} does not answer \(Connection refused\)"
+        ),
     ):
         open_store(f"s3://b/p?endpoint=http://127.0.0.1:{port}", ENVIRONMENT).get("x")
 
