@@ -1,4 +1,4 @@
-"""Planned messages as people and agents change them: REST and the tools of agents use the same functions."""
+"""What is planned, as people and agents change it: REST and the tools of agents use the same functions."""
 
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -11,11 +11,6 @@ from shared.queue import series
 from shared.queue.series import Change
 
 LATEST_MS = 4_102_444_800_000  # the year 2100
-
-
-def every(conn: apsw.Connection, *, label: str | None = None) -> list[Plan]:
-    """The planned messages, soonest first, or those with this label."""
-    return [plan for plan in series.every(conn, label=label) if plan.kind == "message"]
 
 
 def instant_ms(text: str | None, zone: str, *, name: str, now_ms: int) -> int | None:

@@ -109,7 +109,7 @@ def show_schedule(api: RestClient, schedule: Id) -> CommandResult:
     facts = {
         "schedule": found["id"],
         "label": found["label"] if found["label"] != found["id"] else None,
-        "agent": found["agentId"],
+        "agent": found["agentId"] or None,
         "when": _rhythm(found),
         "next": _next(found),
         "answer to": _places(api, [found])[found.get("chatId")],

@@ -18,6 +18,8 @@ from shared.db.roster import agents, chats, wirings
 from shared.db.views import responses as response_views
 from shared.db.views.responses import DeadResponse, RecentResponse, ResponseView
 from shared.queue import series
+from shared.queue.schedules import LATEST_MS
+from shared.queue.series import When
 from shared.rest.http.common import OK, BatchQuery, Ok, PageQuery
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
@@ -54,6 +56,15 @@ class NewResponseBody(Body):
     files: Annotated[list[FileId], BeforeValidator(lambda value: value or []), Field(max_length=MOST_FILES)] = Field(
         default=[], description="ids that POST /api/files gave; the text is their caption"
     )
+    deliverAfter: int | None = Field(default=None, ge=0, le=LATEST_MS, description="not before this instant, ms UTC")
+    recurrence: str | None = Field(default=None, min_length=1, max_length=200, description="five fields of cron")
+    timezone: str | None = Field(default=None, max_length=100)
+    misfire: Literal["coalesce", "catch_up"] = "coalesce"
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether it is sent later, once or repeatedly."""
+        return self.deliverAfter is not None or self.recurrence is not None
 
 
 class ResponsesQuery(Query):
@@ -111,21 +122,33 @@ async def _note_poll(service: Service, channel: str) -> None:
 
 @endpoint("POST", "/api/responses", {404: "there is no such agent"})
 async def post_response(service: Service, *, body: NewResponseBody) -> Stored:
-    """Send a text, and files, to a person on a channel, without a message to answer.
+    """Send a text, and files, to a person on a channel, without a message to answer: now, later, or by ``recurrence``.
 
-    The channel's adapter delivers it if it knows the chat. Otherwise it waits until a client fetches it.
+    The channel's adapter delivers it if it knows the chat. Otherwise it waits until a client fetches it. What is sent
+    later is a schedule too: it is listed, changed and deleted as one.
     """
     if not body.message and not body.files:
         raise RequestRefused(400, _REQUIRED)
+    if body.files and body.is_planned:
+        raise RequestRefused(
+            400, "files are kept for a week, so they can't be sent later: leave out deliverAfter and recurrence"
+        )
     store = service.settings.files
     named = [await asyncio.to_thread(files.found, store, file_id) for file_id in dict.fromkeys(body.files)]
     message_id = ids.new("proactive")
-    await service.change(lambda conn: _enqueue(conn, body, named, message_id, now_ms=clock.now_ms()), "deliver")
+    zone = body.timezone or service.settings.timezone
+    await service.change(lambda conn: _enqueue(conn, body, named, message_id, zone, now_ms=clock.now_ms()), "deliver")
     return {"ok": True, "messageId": message_id}
 
 
 def _enqueue(
-    conn: apsw.Connection, body: NewResponseBody, named: Sequence[OutgoingFile], message_id: str, *, now_ms: int
+    conn: apsw.Connection,
+    body: NewResponseBody,
+    named: Sequence[OutgoingFile],
+    message_id: str,
+    zone: str,
+    *,
+    now_ms: int,
 ) -> None:
     if body.agent is not None and agents.get(conn, body.agent) is None:
         raise RequestRefused(404, f"no agent {body.agent!r}")
@@ -134,21 +157,21 @@ def _enqueue(
     chat_id = chat.id if chat and wirings.of_chat(conn, chat.id) else None
     if chat_id is not None:
         _check_files(body.channel, named)
-    responses.enqueue(
-        conn,
-        responses.NewResponse(
-            message_id=message_id,
-            channel=body.channel,
-            chat_id=chat_id,
-            platform_id=place,
-            sender=body.sender,
-            sender_id=body.senderId,
-            message=body.message,
-            agent=body.agent,
-            files=outgoing_files.encode(named) if named else "[]",
-        ),
-        now_ms=now_ms,
+    new = responses.NewResponse(
+        message_id=message_id,
+        channel=body.channel,
+        chat_id=chat_id,
+        platform_id=place,
+        sender=body.sender,
+        sender_id=body.senderId,
+        message=body.message,
+        agent=body.agent,
+        files=outgoing_files.encode(named) if named else "[]",
     )
+    if body.is_planned:
+        series.plan_response(conn, new, When(body.deliverAfter, body.recurrence, zone, body.misfire), now_ms=now_ms)
+    else:
+        responses.enqueue(conn, new, now_ms=now_ms)
 
 
 def _check_files(channel: str, named: Sequence[OutgoingFile]) -> None:

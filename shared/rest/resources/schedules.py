@@ -1,4 +1,7 @@
-"""Schedules: messages that agents get later, once or repeatedly. The id of a schedule is the id of its series."""
+"""Schedules: messages that agents get later, once or repeatedly, and responses that people get so without an agent.
+
+The id of a schedule is the id of its series. ``POST /api/responses`` makes those of responses.
+"""
 
 import contextlib
 from datetime import datetime
@@ -15,7 +18,7 @@ from shared.core.errors import NotFound
 from shared.core.time import clock, cron
 from shared.db.access import users
 from shared.db.queue import messages, sessions
-from shared.db.queue.schedules.series import Plan
+from shared.db.queue.schedules.series import Kind, Plan
 from shared.db.roster import agents, chats, destinations, wirings
 from shared.db.roster.chats import Chat
 from shared.queue import schedules, series
@@ -26,16 +29,18 @@ from shared.rest.resources.messages import ChannelName, Name, address
 
 _CHANNEL = "schedule"
 _SENDER = "Scheduler"
-_FIXED = ("id", "agentId", "channel", "sender", "chatId", "createdAt")
+_FIXED = ("id", "kind", "agentId", "channel", "sender", "chatId", "createdAt")
 
 
 class ScheduleView(TypedDict):
     """A planned message; ``cron`` is empty if it runs once, at ``runAt``. ``nextAt``: the next instant, in ms UTC.
 
-    ``chatId``: the chat that gets the answer; without it, a client fetches the answer.
+    ``chatId``: the chat that gets the answer; without it, a client fetches the answer. ``kind``: a ``response`` is sent
+    there as it is, and its ``agentId`` is empty, or the agent that it is said to be of.
     """
 
     id: str
+    kind: Kind
     label: str
     cron: str
     agentId: str
@@ -96,6 +101,7 @@ class ScheduleChangeBody(Body):
     channel: str | None = None
     sender: str | None = None
     id: str | None = None
+    kind: str | None = None
     chatId: int | None = None
     createdAt: int | None = None
     nextAt: int | None = None
@@ -111,6 +117,7 @@ def schedule_view(plan: Plan) -> ScheduleView:
     """The plan as the API shows it."""
     view: ScheduleView = {
         "id": plan.series_id,
+        "kind": plan.kind,
         "label": plan.label or plan.series_id,
         "cron": plan.recurrence or "",
         "agentId": plan.agent or "",
@@ -133,24 +140,22 @@ def schedule_view(plan: Plan) -> ScheduleView:
 def _plan_named(conn: apsw.Connection, name: str) -> Plan:
     """The plan with this id or, if there is none, with this label."""
     with contextlib.suppress(NotFound):
-        plan = series.get(conn, name)
-        if plan.kind == "message":
-            return plan
-    found = schedules.every(conn, label=name)
+        return series.get(conn, name)
+    found = series.every(conn, label=name)
     if not found:
         raise RequestRefused(404, f"schedule '{name}' not found")
     return found[0]
 
 
 def _check_label(conn: apsw.Connection, label: str | None, series_id: str | None = None) -> None:
-    if label and any(plan.series_id != series_id for plan in schedules.every(conn, label=label)):
+    if label and any(plan.series_id != series_id for plan in series.every(conn, label=label)):
         raise RequestRefused(400, f"a schedule with the label {label!r} exists already")
 
 
 @endpoint("GET", "/api/schedules")
 async def get_schedules(service: Service, *, query: SchedulesQuery) -> list[ScheduleView]:
     """List the schedules, soonest first. A schedule that ran once and has ended is not in the list."""
-    return [schedule_view(plan) for plan in schedules.every(service.reader) if query.agent in (None, "", plan.agent)]
+    return [schedule_view(plan) for plan in series.every(service.reader) if query.agent in (None, "", plan.agent)]
 
 
 @endpoint("POST", "/api/schedules", {400: "it could never run; the error says why", 404: "there is no such agent"})
@@ -252,7 +257,7 @@ def _direct_chat(conn: apsw.Connection, user_id: int, *, now_ms: int) -> int:
 )
 async def put_schedule(service: Service, *, id: str, body: ScheduleChangeBody) -> SavedSchedule:
     """Change the given fields, from the next run that has not begun. ``enabled`` pauses or resumes the schedule."""
-    plan = await service.change(lambda conn: _change(conn, id, body, now_ms=clock.now_ms()), "dispatch")
+    plan = await service.change(lambda conn: _change(conn, id, body, now_ms=clock.now_ms()), "dispatch", "deliver")
     return {"ok": True, "schedule": schedule_view(plan)}
 
 

@@ -81,7 +81,7 @@ def _message(call: ToolCall, prompt: str) -> NewMessage:
 
 def _own(call: ToolCall) -> list[Plan]:
     """The planned tasks of this conversation, soonest first."""
-    return [plan for plan in schedules.every(call.conn) if _is_own(call, plan)]
+    return [plan for plan in series.every(call.conn) if _is_own(call, plan)]
 
 
 def _is_own(call: ToolCall, plan: Plan) -> bool:

@@ -85,6 +85,8 @@ RESPONSES = {
     "no message": ({"channel": "a", "sender": "b", "message": ""}, 400, "channel, sender, and message are required"),
     "files": ({"channel": "a", "sender": "b", "message": "c", "files": ["/etc/passwd"]}, 400, "files: name ids"),
     "an unknown agent": ({"channel": "a", "sender": "b", "message": "c", "agent": "nobody"}, 404, "no agent 'nobody'"),
+    "no cron": ({"channel": "a", "sender": "b", "message": "c", "recurrence": "daily"}, 400, "five fields"),
+    "no zone": ({"channel": "a", "sender": "b", "message": "c", "deliverAfter": 1, "timezone": "Mars"}, 400, "'Mars'"),
 }
 
 

@@ -1,14 +1,28 @@
 import pytest
 
 from shared.db.engine.connection import rows, transaction
-from shared.queue import turns
+from shared.db.queue import responses
+from shared.queue import deliveries, turns
 from shared.queue.turns import TurnReply
 from tests.api_client import ask, call, get, post
 from tests.approval_requests import person
 from tests.support import NOW, column, dump, make_agent, make_chat, take, wire
 
 DAILY = {"agentId": "coder", "message": "tidy up", "cron": "0 9 * * *", "label": "daily", "timezone": "Europe/Zurich"}
-KEYS = {"id", "label", "cron", "agentId", "message", "channel", "sender", "enabled", "createdAt", "timezone", "nextAt"}
+KEYS = {
+    "id",
+    "kind",
+    "label",
+    "cron",
+    "agentId",
+    "message",
+    "channel",
+    "sender",
+    "enabled",
+    "createdAt",
+    "timezone",
+    "nextAt",
+}
 
 
 @pytest.fixture
@@ -206,3 +220,40 @@ def test_a_schedule_whose_answer_would_reach_nobody_is_refused(serving, wired, f
     reply = post(serving, {**DAILY, **fields}, "/api/schedules")
     assert (reply.status_code, reply.json()["error"][: len(sentence)]) == (status, sentence)
     assert dump(wired) == before
+
+
+DRINK = {"channel": "telegram", "sender": "Ana", "senderId": "-100", "message": "drink"}
+
+
+def test_a_response_by_recurrence_is_sent_each_time_without_an_agent(serving, wired):
+    reply = post(serving, {**DRINK, "recurrence": "0 9 * * *", "timezone": "Europe/Zurich"}, "/api/responses")
+    assert reply.status_code == 200, reply.text
+    (made,) = get(serving, "/api/schedules").json()
+    assert (made["kind"], made["agentId"], made["cron"], made["timezone"], made["message"]) == (
+        *("response", "", "0 9 * * *", "Europe/Zurich", "drink"),
+    )
+    due_ms = made["nextAt"]
+    (row,) = rows(wired, "SELECT id, message_id, deliver_after, status FROM responses")
+    assert row[1:] == (reply.json()["messageId"], due_ms, "pending")
+    assert responses.heads(wired, "telegram", now_ms=due_ms - 1) == []
+    assert responses.heads(wired, "telegram", now_ms=due_ms) == [row[0]]
+    with transaction(wired):
+        claimed = responses.claim(wired, row[0], token="send_a", now_ms=due_ms, lease_ms=1000)
+        deliveries.acknowledge(wired, claimed, ("1",), now_ms=due_ms)
+    (following,) = get(serving, "/api/schedules").json()
+    assert (following["id"], following["message"]) == (made["id"], "drink")
+    assert following["nextAt"] > due_ms
+    assert column(wired, "SELECT count(*) FROM messages") == [0], "no agent has anything to do with it"
+
+
+def test_a_response_for_later_is_paused_changed_and_deleted_like_a_schedule(serving, wired):
+    post(serving, {**DRINK, "deliverAfter": 1_927_616_400_000}, "/api/responses")
+    (made,) = get(serving, "/api/schedules").json()
+    path = f"/api/schedules/{made['id']}"
+    assert made["runAt"] == "2031-01-31T09:00:00.000Z"
+    assert ask(serving, "PUT", path, {**made, "message": "drink more"}).json()["schedule"]["message"] == "drink more"
+    assert ask(serving, "PUT", path, {"enabled": False}).json()["schedule"]["enabled"] is False
+    assert column(wired, "SELECT status FROM responses") == ["paused"]
+    assert ask(serving, "DELETE", path).status_code == 200
+    assert get(serving, "/api/schedules").json() == []
+    assert rows(wired, "SELECT status, failure FROM responses") == [("dead", "called_off")]

@@ -19,8 +19,8 @@ def upload(serving, content=PNG, name="chart.png"):
     return reply.json()
 
 
-def respond(serving, *files, message="Look", channel="discord", chat="300"):
-    body = {"channel": channel, "sender": chat, "senderId": chat, "message": message, "files": list(files)}
+def respond(serving, *files, message="Look", channel="discord", chat="300", **more):
+    body = {"channel": channel, "sender": chat, "senderId": chat, "message": message, "files": list(files), **more}
     return post(serving, body, "/api/responses")
 
 
@@ -52,6 +52,13 @@ def test_its_bytes_are_on_the_disk_before_the_answer(serving, monkeypatch):
     monkeypatch.setattr(os, "fsync", fsync)
     upload(serving)
     assert synced["chart.png"] == len(PNG)
+
+
+@pytest.mark.parametrize("when", [{"deliverAfter": 1_927_616_400_000}, {"recurrence": "0 9 * * *"}])
+def test_it_is_not_sent_later_because_it_is_not_kept_so_long(serving, conn, loft, when):
+    reply = respond(serving, upload(serving)["file"], **when)
+    assert (reply.status_code, column(conn, "SELECT id FROM responses")) == (400, [])
+    assert reply.json()["error"].startswith("files are kept for a week, so they can't be sent later")
 
 
 def test_it_goes_out_with_the_response(serving, conn, loft):
