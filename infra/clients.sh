@@ -13,7 +13,7 @@ for name in bots hikari; do
     printf 'clients: installing the libraries of %s into %s\n' "$wanted" "$venv" >&2
     rm -rf "$venv"
     "${VENV:-.venv}/bin/python" -m venv "$venv" || fail "Python could not make the folder $venv: its own words are above"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$wanted" >&2 ||
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: -r "$wanted" >&2 ||
         fail "pip could not install them: its own words are above"
     "$venv/bin/python" -m pip check >&2 || fail "the versions of $wanted do not fit each other: mend the file"
     cp "$wanted" "$venv/installed.txt"  # last: with it the folder is whole

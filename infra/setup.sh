@@ -103,10 +103,13 @@ install() {  # $1: extras
     [ -e "$stamp" ] && [ "$stamp" -nt pyproject.toml ] && [ "$stamp" -nt constraints.txt ] && return
     install_leash
     say "setup: installing Postroom and its libraries into $venv (once; a minute or two)"
-    if ! run_pip --no-compile -c constraints.txt -e ".[$1]"; then
+    # The variables reach what pip starts to build a package: by the first one a pip before 25.3, by the second one later ones.
+    export PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
+    if ! run_pip --no-compile --report "$venv/installed.json" -e ".[$1]"; then
         grep -i '^ *error' "$log" | tail -n 5 >&2
         fail "the installation failed; all of pip's words are in $log. Mend the cause, and run the same command again"
     fi
+    said=$("$venv/bin/python" infra/pinned.py "$venv/installed.json" 2>&1) || fail "$said"
     compile_packages
     touch "$stamp"
     say "setup: done"

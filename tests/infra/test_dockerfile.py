@@ -1,6 +1,5 @@
 """The image has what its containers and its operators start; the image itself is not built here."""
 
-import json
 import os
 import re
 import shutil
@@ -90,15 +89,18 @@ def test_everything_that_the_template_starts_is_in_the_image() -> None:
 
 
 def run_step(tmp_path: Path, holds: str, **arguments: str) -> "subprocess.CompletedProcess[str]":
-    """The one step of the build that has *holds* in it; pip, npm and apt-get only print their arguments."""
+    """The one step of the build that has *holds* in it; pip, apt-get, ln and rm only print their arguments."""
     (step,) = (each for each in re.findall(r"^RUN (.*?[^\\])$", TEXT, re.MULTILINE | re.DOTALL) if holds in each)
-    for name in ("apt-get", "npm", "pip"):
+    for name in ("apt-get", "ln", "pip", "rm"):
         (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $*"\n')
         (tmp_path / name).chmod(0o755)
-    shutil.copy(ROOT / "tests" / "agents" / "package.json", tmp_path / "agents.json")
+    (tmp_path / "infra").mkdir(exist_ok=True)
+    (tmp_path / "infra" / "agents.sh").write_text('#!/bin/sh\necho "agents.sh $*"\n')
+    (tmp_path / "infra" / "agents.sh").chmod(0o755)
+    (tmp_path / "infra" / "pinned.py").write_text("import sys; print('pinned.py', *sys.argv[1:])")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return subprocess.run(
-        ["sh", "-c", step.replace("rm -rf /var/lib/apt/lists/*", "true")],
+        ["sh", "-c", step],
         cwd=tmp_path,
         env={"PATH": f"{tmp_path}:{Path(sys.executable).parent}:{os.environ['PATH']}", **arguments},
         capture_output=True,
@@ -112,19 +114,20 @@ def test_the_leash_is_in_the_image(tmp_path: Path) -> None:
     assert "install --yes --no-install-recommends bubblewrap\n" in run_step(tmp_path, "bubblewrap").stdout
 
 
-def test_agents_programs_are_installed_where_they_are_asked_for_in_the_tested_versions(tmp_path: Path) -> None:
-    tested = json.loads((ROOT / "tests" / "agents" / "package.json").read_text())["dependencies"]
-    assert run_step(tmp_path, "npm install", AGENTS="").stdout == ""
-    assert run_step(tmp_path, "npm install", AGENTS=" ".join(tested)).stdout.splitlines()[-1] == (
-        "npm install --global --no-audit --no-fund " + " ".join(f"{name}@{version}" for name, version in tested.items())
-    )
-    unknown = run_step(tmp_path, "npm install", AGENTS="@openai/codex claude")
-    assert unknown.returncode != 0
-    assert (unknown.stdout, unknown.stderr.splitlines()[-1]) == ("", "KeyError: 'claude'")
+def test_agents_programs_are_installed_where_they_are_asked_for_by_their_lock_files(tmp_path: Path) -> None:
+    assert run_step(tmp_path, "agents.sh", AGENTS="").stdout == ""
+    made = run_step(tmp_path, "agents.sh", AGENTS="claude codex")
+    assert made.returncode == 0, made.stderr
+    assert "agents.sh /usr/local/agents claude codex\nln -s /usr/local/agents/bin/* /usr/local/bin/\n" in made.stdout
+    assert "apt-get purge --yes --auto-remove nodejs npm\n" in made.stdout, "the programs need neither"
+    assert {"infra/agents.sh", "infra/programs"} <= set(re.findall(r"^COPY (\S+) \1$", TEXT, re.MULTILINE))
 
 
 def test_the_libraries_of_an_extra_are_installed_where_it_is_asked_for(tmp_path: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for extras, wanted in (("", []), ("api", project["optional-dependencies"]["api"])):
-        assert run_step(tmp_path, "pip install", EXTRAS=extras).returncode == 0
+        made = run_step(tmp_path, "pip install", EXTRAS=extras)
+        assert made.returncode == 0, made.stderr
+        assert "--only-binary :all: --report installed.json" in made.stdout, "no script of a library runs"
+        assert made.stdout.endswith("\npinned.py installed.json\n"), "a library that is not named ends the build"
         assert (tmp_path / "requirements.txt").read_text().splitlines() == [*project["dependencies"], *wanted]

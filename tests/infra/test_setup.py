@@ -9,7 +9,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PIP = """#!/bin/sh
 echo "$@" >> started
-case "$*" in *compileall*) exit 1;; esac
+case "$*" in
+    *compileall*) exit 1;;
+    infra/pinned.py*) echo "$PINNED"; exit "${#PINNED}";;
+esac
+echo "$PIP_CONSTRAINT $PIP_BUILD_CONSTRAINT" > held
 echo 'WARNING: Running pip as the root user can result in broken permissions'
 echo 'Collecting apsw>=3.51.3 (from postroom==0.1.0)'
 echo 'Collecting rich>=14 (from postroom==0.1.0)'
@@ -144,7 +148,7 @@ def test_packages_are_compiled_on_all_cores_and_once(machine: Machine) -> None:
     """pip compiles on one core. A file that no Python of this version understands stops nothing."""
     done = machine.setup("run")
     assert done.returncode == 0, done.stderr
-    pip, compiler = (machine.project / "started").read_text().splitlines()
+    pip, _, compiler = (machine.project / "started").read_text().splitlines()
     assert "--no-compile" in pip.split()
     assert compiler == "-m compileall -qq -j 0 -x /tests/ .venv/lib"
 
@@ -155,6 +159,16 @@ def test_a_failed_installation_shows_the_error_and_is_tried_again(machine: Machi
     assert "ERROR: Could not find a version" in failed.stderr
     assert "all of pip's words are in .venv/setup.log" in failed.stderr
     assert machine.setup("run").returncode == 0
+
+
+def test_what_the_constraints_do_not_name_stops_the_setup(machine: Machine) -> None:
+    """pip takes them for what it installs, and for what it starts to build a package."""
+    failed = machine.setup("run", PINNED="pip installed evil")
+    assert (failed.returncode, failed.stderr.splitlines()[-1]) == (1, "setup: pip installed evil")
+    assert (machine.project / "held").read_text() == "constraints.txt constraints.txt\n"
+    assert (machine.project / "started").read_text().splitlines()[1] == "infra/pinned.py .venv/installed.json"
+    assert "--report .venv/installed.json" in (machine.project / "started").read_text()
+    assert machine.setup("run").returncode == 0, "it is tried again"
 
 
 def test_nothing_names_one_version_of_java_that_some_systems_lack() -> None:
