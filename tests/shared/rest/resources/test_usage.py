@@ -57,6 +57,13 @@ def test_a_budget_is_set_shown_changed_and_deleted(serving, used):
     assert get(serving, "/api/budgets").json() == []
 
 
+def test_a_budget_shows_what_its_own_agent_has_spent_and_that_of_all_what_all_have(serving, used):
+    for path in ("agents/coder/budgets/day/tokens", "agents/writer/budgets/day/tokens", "budgets/day/tokens"):
+        ask(serving, "PUT", f"/api/{path}", {"amount": 100})
+    shown = [(each["agent"], each["spent"]) for each in get(serving, "/api/budgets").json()]
+    assert shown == [(None, 25), ("coder", 20), ("writer", 5)]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "said"),
     [

@@ -10,9 +10,9 @@ from shared.conversation.inbound.decisions import OPERATOR
 from shared.db.access import approvals, users
 from shared.db.engine.connection import rows, transaction
 from shared.db.engine.group_commit import Writer
-from shared.db.spending import budgets
+from shared.db.spending import budgets, usage
 from shared.db.spending.usage import Tokens, TurnName
-from shared.turns.gateway.ledger import Estimate, Ledger
+from shared.turns.gateway.ledger import Estimate, Ledger, spares
 from shared.turns.gateway.tokens import Refusal
 from shared.turns.gateway.upstreams import GatewaySettings
 from tests.approval_requests import POLICY
@@ -113,6 +113,30 @@ def test_a_request_under_way_of_one_agent_holds_no_request_of_another_and_takes_
     refused, admitted = asyncio.run(go())
     assert refused.reason == "budget"
     assert admitted is None
+
+
+def test_another_agent_whose_budget_is_used_up_stops_no_turn_and_no_heartbeat(ledger, conn):
+    put(conn)
+    put(conn, "assistant", amount=100)
+    use(ledger, 100)
+    use(ledger, 1, "assistant", now_ms=NOW + 1)
+    stopped = [asyncio.run(ledger.stop(agent, now_ms=NOW)) for agent in ("coder", "assistant")]
+    assert [each and each.reason for each in stopped] == ["budget", None]
+    assert [spares(conn, agent, "UTC", now_ms=NOW) is None for agent in ("coder", "assistant")] == [False, True]
+
+
+def test_the_estimate_of_one_agent_is_not_taken_from_what_another_had_used_before_this_process(ledger, conn):
+    put(conn, "assistant", amount=100)
+    before = TurnName("turn_0", "assistant", "session_2")
+    with transaction(conn):
+        usage.add(conn, before, "m", "key", Tokens(output=100), 1000, now_ms=NOW)
+    estimate = Estimate(Tokens(output=60), Tokens(output=100))
+
+    async def go():
+        await ledger.begin(TurnName("turn_1", "coder", "session_1"), "m", "key", estimate, now_ms=NOW)
+        return await ledger.admit("assistant", "m", "key", now_ms=NOW)
+
+    assert asyncio.run(go()).reason == "budget"
 
 
 def test_what_an_earlier_process_wrote_counts(ledger, conn, db):
