@@ -21,6 +21,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from emulator.base.errors import Misconfigured, Unsafe
+from shared.core import setting_places
 
 ALWAYS = ("PATH", "HOME", "LANG", "TMPDIR", "TZ")
 FROM_SHELL = ("POSTROOM_DURABILITY", "POSTROOM_CONFIG", "POSTROOM_LEASH", "POSTROOM_API_TOKEN")
@@ -98,7 +99,17 @@ def for_function(
     """The whole environment of one function, without the values of the template that point into a cloud."""
     declared = {name: value for name, value in template.items() if not _CLOUD.search(value)}
     chosen = {name: environ[name] for name in from_shell if name in environ}
-    return base(environ) | declared | dict(emulator) | _local(files) | chosen | dict(own)
+    of_files = [each for each in files if not each.name.startswith("AWS_")]
+    places = {each.name: each.where for each in of_files if each.name not in chosen and each.name not in own}
+    return (
+        base(environ)
+        | declared
+        | dict(emulator)
+        | _local(of_files)
+        | chosen
+        | dict(own)
+        | setting_places.variable(places)
+    )
 
 
 def for_relay(environ: Mapping[str, str], files: Iterable[EnvSetting], own: Mapping[str, str]) -> dict[str, str]:

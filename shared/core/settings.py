@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic_core import ErrorDetails
 
-from shared.core import http_head
+from shared.core import http_head, setting_places
 from shared.core.durability import parse_levels
 from shared.core.errors import ConfigInvalid
 from shared.core.text import redaction
@@ -53,7 +54,8 @@ class FromEnvironment(BaseModel):
             given: values by field name, in place of their variables.
 
         Raises:
-            ConfigInvalid: names every variable that is missing or wrong, and the reason; never its value.
+            ConfigInvalid: names every variable that is missing or wrong, where it stands if that is known, and the
+                reason; never its value.
         """
         prefix = cls.env_prefix if prefix is None else prefix
         found = {name: os.environ.get(f"{prefix}{name.upper()}") for name in cls.model_fields}
@@ -61,8 +63,15 @@ class FromEnvironment(BaseModel):
         try:
             return cls.model_validate({**is_set, **(given or {})})
         except ValidationError as error:
-            problems = (f"{prefix}{where(each).upper()}: {reason(each)}" for each in error.errors())
+            problems = (_sentence(f"{prefix}{where(each).upper()}", each) for each in error.errors())
             raise ConfigInvalid("settings: " + "; ".join(problems)) from None
+
+
+def _sentence(name: str, problem: ErrorDetails) -> str:
+    place, said = setting_places.find(name), f"{name}: {reason(problem)}"
+    if problem["type"] == "literal_error":
+        said = f"{name} is none of the words {problem['ctx']['expected']}"
+    return said if place is None else f"{place}: {said}"
 
 
 def known_variables() -> set[str]:

@@ -109,7 +109,7 @@ def test_a_changed_env_file_is_taken_and_its_unknown_names_are_told(emulator: St
 
     (project / ".env").write_text("POSTROOM_BATCH_SIZE=many\n")
     wait_until(lambda: told(running, ".env changed → api kept at generation"), what="the refusal")
-    assert told(running, "settings: POSTROOM_BATCH_SIZE: should be a valid integer")
+    assert told(running, "settings: .env:1: POSTROOM_BATCH_SIZE: should be a valid integer")
     (project / ".env").write_text("this is no setting\n")
     wait_until(lambda: told(running, ".env:1: expected NAME=value"), what="the unreadable line")
     (project / ".env").unlink()

@@ -17,6 +17,7 @@ from infra.discord_relay.settings import RelaySettings  # noqa: F401 - its varia
 from shared.agents import registry
 from shared.agents.programs import containment
 from shared.conversation.access import health
+from shared.core import setting_places
 from shared.core.errors import ConfigInvalid, PostroomError, UnknownName
 from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings, known_variables
@@ -51,7 +52,8 @@ def load(files: Sequence[EnvSetting], environ: Mapping[str, str]) -> Settings | 
     """The settings as the functions would read them."""
     before = dict(os.environ)
     try:
-        os.environ.update({each.name: each.value for each in files} | dict(environ))
+        places = setting_places.variable({each.name: each.where for each in files if each.name not in environ})
+        os.environ.update({each.name: each.value for each in files} | dict(environ) | places)
         return Settings.load()
     except ConfigInvalid as error:
         return problem("settings", str(error), "correct the value, in .env or in the environment")
@@ -120,26 +122,30 @@ def replica(chosen: Settings, bucket: Path | None, *, is_running: bool, url: str
 def agents(found: Sequence[StoredAgent]) -> Iterator[Finding]:
     """Whether each agent's provider is here."""
     for agent in found:
-        why = _why_not(agent)
-        if why is None:
-            yield ok("agent", f"{agent.id}: {agent.provider}")
+        try:
+            why = _why_not(agent)
+        except UnknownName as error:
+            yield problem("agent", f"{agent.id}: {error}", f"emulator agents set {agent.id} --provider NAME")
+        except (ConfigInvalid, EmulatorError) as error:
+            yield problem("agent", f"{agent.id}: {error}", f"emulator agents set {agent.id} --config JSON")
         else:
-            yield problem("agent", f"{agent.id}: {why}", f"emulator agents set {agent.id} --provider echo")
+            if why is None:
+                yield ok("agent", f"{agent.id}: {agent.provider}")
+            else:
+                mend = "install the program, or name it in the config of the agent (docs/agents.md)"
+                yield problem("agent", f"{agent.id}: {why}", mend)
     if not found:
         yield ok("agent", "there is none yet")
 
 
 def _why_not(agent: StoredAgent) -> str | None:
     """What its provider says about this machine: by ``installed``, or by ``why_not_ready``; either may be missing."""
-    try:
-        provider: Any = registry.get(agent.provider)
-        provider.check(agent.config)
-        if hasattr(provider, "installed"):
-            why: str | None = provider.installed(agent.config).why_not
-            return why
-        return provider.why_not_ready(agent.config) if hasattr(provider, "why_not_ready") else None
-    except (ConfigInvalid, UnknownName, EmulatorError) as error:
-        return str(error)
+    provider: Any = registry.get(agent.provider)
+    provider.check(agent.config)
+    if hasattr(provider, "installed"):
+        why: str | None = provider.installed(agent.config).why_not
+        return why
+    return provider.why_not_ready(agent.config) if hasattr(provider, "why_not_ready") else None
 
 
 def state(path: Path, chosen: Settings, *, now_ms: int) -> Iterator[Finding]:

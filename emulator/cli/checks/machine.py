@@ -17,6 +17,7 @@ from shared.core.errors import ConfigInvalid
 from shared.db.replica import litestream_program
 
 _JAVA = 17  # Spark's oldest
+_NODE = 22  # "engines" of the npm package of Claude Code, in the version that this release is tested with
 _MEMORY_MB = 512  # the system itself takes 230
 _DISK_LOW_MB, _DISK_FULL_MB = 1024, 100
 _MB = 1024 * 1024
@@ -39,6 +40,7 @@ def findings(
     """
     yield ok("python", f"Python {platform.python_version()}")
     yield java(environ)
+    yield node(environ)
     yield litestream()
     yield leash(policy)
     yield memory()
@@ -60,6 +62,19 @@ def java(environ: Mapping[str, str]) -> Finding:
     if found is None or int(found.group(1)) < _JAVA:
         return problem("java", f"Spark needs Java {_JAVA} or newer, and {program} is not that", _INSTALL_JAVA)
     return ok("java", f"Java {found.group(1)}, for Spark")
+
+
+def node(environ: Mapping[str, str]) -> Finding:
+    """Npm needs it, to install the programs of agents; they run without it."""
+    program = shutil.which("node", path=environ.get("PATH"))
+    if program is None:
+        return ok("node", f"not installed; only npm needs it, to install agents' programs: {_NODE} or newer")
+    told = subprocess.run([program, "--version"], check=False, capture_output=True, text=True).stdout.strip()
+    found = re.match(r"v(\d+)", told)
+    if found is None or int(found.group(1)) < _NODE:
+        says = f"Node.js {told} is older than {_NODE}, which Claude Code's package asks for"
+        return warning("node", says, f"install Node.js {_NODE} before you install Claude Code by npm")
+    return ok("node", f"Node.js {told}, with which npm installs agents' programs")
 
 
 def litestream() -> Finding:

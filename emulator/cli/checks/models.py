@@ -7,6 +7,7 @@ from emulator.base.environment import EnvSetting
 from emulator.cli.checks.finding import Finding, ok, problem, warning
 from emulator.cli.checks.installation import StoredAgent
 from shared.agents import registry
+from shared.core import setting_places
 from shared.core.errors import ConfigInvalid
 from shared.turns.gateway import readiness
 from shared.turns.gateway.readiness import Readiness
@@ -17,7 +18,8 @@ def load(files: Sequence[EnvSetting], environ: Mapping[str, str]) -> GatewaySett
     """The settings of models as dispatch would read them."""
     before = dict(os.environ)
     try:
-        os.environ.update({each.name: each.value for each in files} | dict(environ))
+        places = setting_places.variable({each.name: each.where for each in files if each.name not in environ})
+        os.environ.update({each.name: each.value for each in files} | dict(environ) | places)
         return GatewaySettings.load()
     except ConfigInvalid as error:
         return problem("models", str(error), "correct the value, in .env or in the environment")

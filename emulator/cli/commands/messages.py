@@ -8,6 +8,7 @@ from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import Limit, command, group
+from emulator.cli.commands.roster.agents import paused_lines
 from emulator.cli.output import (
     CommandResult,
     FactList,
@@ -39,12 +40,10 @@ def show_queue(api: RestClient) -> CommandResult:
     rows = [(each["agent"], each["pending"], each["processing"]) for each in agents]
     table = TextTable(("agent", "pending", "running"), rows, "No message waits for an agent.")
     ways = (f"To see the dead messages: {api.command_line('messages list')}",) if found["dead"] else ()
-    pauses = {id_: each["paused"] for id_, each in api.get("agents").items() if "paused" in each}
-    lines = (
-        f"Agent {id_} is paused: {pause['reason']}. To go on: {api.command_line(f'agents resume {id_}')}"
-        for id_, pause in pauses.items()
-    )
-    return result({**found, "agents": agents, "paused": pauses}, FactList(facts), table, *lines, *ways)
+    known = api.get("agents")
+    pauses = {id_: each["paused"] for id_, each in known.items() if "paused" in each}
+    all_facts = {**found, "agents": agents, "paused": pauses}
+    return result(all_facts, FactList(facts), table, *paused_lines(api, known), *ways)
 
 
 @command(app, "list")

@@ -7,6 +7,7 @@ import pytest
 from emulator.base import environment
 from emulator.base.environment import EnvSetting
 from emulator.base.errors import Misconfigured, Unsafe
+from shared.core import setting_places
 
 SHELL = {
     "PATH": "/bin",
@@ -40,7 +41,8 @@ def test_later_sources_win_and_the_emulators_own_variables_win_always() -> None:
         {"D": "own"},
     )
 
-    assert made == {"A": "template", "B": "emulator", "C": "file", "D": "own", "PYTHONUNBUFFERED": "1"}
+    places = setting_places.variable({"C": ".env:1"})  # of those that count
+    assert made == {"A": "template", "B": "emulator", "C": "file", "D": "own", "PYTHONUNBUFFERED": "1", **places}
 
 
 def test_choices_of_the_shell_win_over_files() -> None:

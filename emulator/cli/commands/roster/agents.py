@@ -1,6 +1,7 @@
 """``emulator agents``: the agents and their settings."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +31,16 @@ def list_agents(api: RestClient) -> CommandResult:
         ],
         f"There is no agent. To create one: {api.command_line('agents set ID')}",
     )
-    return result(found, table)
+    return result(found, table, *paused_lines(api, found))
+
+
+def paused_lines(api: RestClient, agents: dict[str, Any]) -> Iterator[str]:
+    """A sentence for each paused agent: why, and what lets it go on."""
+    return (
+        f"Agent {id_} is paused: {of['paused']['reason']}. To go on: {api.command_line(f'agents resume {id_}')}"
+        for id_, of in agents.items()
+        if "paused" in of
+    )
 
 
 @command(app, "show")

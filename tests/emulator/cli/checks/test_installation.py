@@ -84,6 +84,32 @@ def test_an_agent_whose_provider_can_not_work_here_is_a_problem(agent: StoredAge
     assert word in found.says
 
 
+@pytest.mark.parametrize(
+    ("agent", "mend"),
+    [
+        (
+            StoredAgent("a", "command", {"command": ["no-such-program"]}),
+            "install the program, or name it in the config",
+        ),
+        (StoredAgent("a", "command", {}), "emulator agents set a --config JSON"),
+        (StoredAgent("a", "nobody", {}), "emulator agents set a --provider NAME"),
+    ],
+)
+def test_what_mends_an_agent_follows_from_what_is_wrong(agent: StoredAgent, mend: str):
+    """Every agent was once to be made an ``echo``."""
+    (found,) = installation.agents([agent])
+    assert (found.mend or "").startswith(mend)
+
+
+def test_a_wrong_setting_is_named_with_its_file_its_line_and_the_words_that_are_allowed():
+    found = installation.load([EnvSetting("POSTROOM_NEW_CHATS", "x", ".env:7")], {})
+    assert isinstance(found, Finding)
+    assert found.says == "settings: .env:7: POSTROOM_NEW_CHATS is none of the words 'refuse', 'ask' or 'wire'"
+    of_shell = installation.load([EnvSetting("POSTROOM_NEW_CHATS", "x", ".env:7")], {"POSTROOM_NEW_CHATS": "y"})
+    assert isinstance(of_shell, Finding)
+    assert of_shell.says == "settings: POSTROOM_NEW_CHATS is none of the words 'refuse', 'ask' or 'wire'"
+
+
 def test_a_program_without_a_leash_needs_the_token_of_the_api():
     agents = [StoredAgent("a", "command", {"command": ["/bin/echo"]})]
     found = installation.token(Settings(leash="off"), agents)

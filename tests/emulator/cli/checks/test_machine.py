@@ -41,3 +41,17 @@ def test_spark_needs_java_17(tmp_path: Path, said: str | None, level: str):
         subprocess.run([sys.executable, "-c", "import pyspark"], check=False, capture_output=True).returncode == 0
     )
     assert found.level == (level if has_spark else "ok")
+
+
+@pytest.mark.parametrize(
+    ("said", "level", "word"),
+    [("v22.1.0", "ok", "v22.1.0"), ("v20.20.2", "warning", "older than 22"), (None, "ok", "22 or newer")],
+)
+def test_npm_needs_node_22_to_install_claude_code(tmp_path: Path, said: str | None, level: str, word: str):
+    if said is not None:
+        node = tmp_path / "node"
+        node.write_text(f"#!/bin/sh\necho {said}\n")
+        node.chmod(0o755)
+    found = machine.node({"PATH": str(tmp_path)})
+    assert found.level == level
+    assert word in found.says

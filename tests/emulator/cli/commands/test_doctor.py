@@ -32,7 +32,10 @@ def test_a_problem_is_shown_with_what_mends_it_and_ends_with_1(project: Path) ->
     (project / ".env").write_text("POSTROOM_LEASH=loose\n")
     shown = CliRunner().invoke(app, ["doctor"])
     assert shown.exit_code == 1
-    assert "problem  settings    settings: POSTROOM_LEASH: " in shown.stdout
+    assert (
+        "problem  settings    settings: .env:1: POSTROOM_LEASH is none of the words 'auto', 'off' or 'required'"
+        in shown.stdout
+    )
     assert "to mend it: correct the value" in shown.stdout
 
 

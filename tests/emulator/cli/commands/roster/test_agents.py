@@ -128,8 +128,10 @@ def test_pause_and_resume_of_an_agent_and_what_shows_it(postroom: Postroom) -> N
     assert "Agent sleeper is paused. To go on: " in said
     assert "agents resume sleeper" in said
     assert postroom.refused("agents", "pause", "sleeper", code=1)
-    (line,) = [line for line in postroom.run("agents", "list").stdout.splitlines() if line.startswith("sleeper")]
+    listed = postroom.run("agents", "list").stdout.splitlines()
+    (line,) = [line for line in listed if line.startswith("sleeper")]
     assert line.endswith("paused: by_hand")
+    assert [line for line in listed if line.startswith("Agent sleeper is paused: on holiday. To go on: ")]
     assert "on holiday" in postroom.run("agents", "show", "sleeper").stdout
     queue = postroom.run("queue").stdout.splitlines()
     assert [line for line in queue if line.startswith("Agent sleeper is paused: on holiday. To go on: ")]
