@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from emulator.storage.object_folder import ObjectFolder, StoredObject
-from emulator.storage.s3_objects import INCOMPLETE, error
+from emulator.storage.s3_answers import INCOMPLETE, error
 from emulator.storage.s3_requests import Answer
 
 Application = Callable[..., Any]
@@ -116,7 +116,7 @@ class MotoView:
         modified_at = key.last_modified.replace(tzinfo=datetime.UTC).timestamp()
         metadata = {str(field): str(value) for field, value in key.metadata.items()}
         item = StoredObject(name, key.size, metadata, key.etag.strip('"'), modified_at)
-        item = self._folder.put(bucket, item, key.value)
+        item = self._folder.put(bucket, item, [key.value])
         self._seen[bucket, name] = item, key
         self._written[bucket, name] = item
 

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -70,26 +70,34 @@ class ObjectFolder:
             _sync_folder(self._root)
         self._index.pop(bucket, None)
 
-    def put(self, bucket: str, item: StoredObject, body: bytes) -> StoredObject:
+    def put(self, bucket: str, item: StoredObject, body: Iterable[bytes]) -> StoredObject:
         """Write the object so that a crash leaves the old or the new version, never a part.
+
+        Args:
+            body: in pieces; their length becomes the size of the object.
 
         Raises:
             OSError: the disk refuses it; the old version stays.
         """
-        item = replace(item, size=len(body))
         target = self._path(bucket, item.key)
         temporary = target.with_name(f"{target.name}.tmp")
         head = {"key": item.key, "metadata": item.metadata, "etag": item.etag, "modified_at": item.modified_at}
         with self.lock:
             with temporary.open("wb") as file:
                 file.write(json.dumps(head).encode() + b"\n")
-                file.write(body)
+                item = replace(item, size=sum(map(file.write, body)))
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(target)
             _sync_folder(target.parent)
             self._index[bucket][item.key] = item
         return item
+
+    def keep_part(self, bucket: str, name: str, body: bytes) -> Path:
+        """Write a part of an object that is not complete yet: a file that does not outlive a restart."""
+        path = self._bucket(bucket) / f"{name}.part"
+        path.write_bytes(body)
+        return path
 
     def delete(self, bucket: str, key: str) -> None:
         """Remove the object; a missing object is no error."""

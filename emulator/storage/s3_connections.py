@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from emulator.base.connection_room import ConnectionRoom
-from emulator.storage.s3_requests import MOST_HEAD_BYTES, Answer, read_head
+from emulator.storage.s3_requests import CONTINUE, MOST_HEAD_BYTES, Answer, read_head
 from shared.runtime import connected_user
 from shared.runtime.open_files import connection_limit
 
@@ -74,7 +74,8 @@ class S3Connection(socketserver.BaseRequestHandler):
         if found is not None:
             environ, begin = found
             self.server.request_has_come(self.request)
-            answer = self.server.app.answer(environ, lambda length: self._body(begin, length))
+            is_awaited = environ.get("HTTP_EXPECT") == CONTINUE
+            answer = self.server.app.answer(environ, lambda length: self._body(begin, length, is_awaited))
             if answer is not None:
                 length = environ.get("CONTENT_LENGTH", "0")
                 return self._send(answer, begin + (int(length) if length.isdecimal() else 0))
@@ -86,7 +87,9 @@ class S3Connection(socketserver.BaseRequestHandler):
         self._received += piece
         return bool(piece)
 
-    def _body(self, begin: int, length: int) -> bytes:
+    def _body(self, begin: int, length: int, is_awaited: bool) -> bytes:
+        if is_awaited and len(self._received) < begin + length:
+            self.request.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         while len(self._received) < begin + length and self._receive():
             pass
         return bytes(self._received[begin : begin + length])

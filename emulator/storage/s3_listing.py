@@ -3,11 +3,11 @@
 import base64
 import time
 from collections.abc import Iterable, Mapping
-from html import escape
 from typing import NamedTuple
 from urllib.parse import quote
 
 from emulator.storage.object_folder import StoredObject
+from emulator.storage.s3_answers import document, element
 
 MOST_KEYS = 1000
 _OURS = "after-"  # so begins each of our tokens; moto's are hexadecimal
@@ -19,6 +19,7 @@ class Listing(NamedTuple):
     Attributes:
         is_continued: *after* is from a page before.
         is_url: the answer has its keys URL-encoded.
+        delimiter: keys that are alike as far as its first place behind the prefix are one line of the listing.
     """
 
     prefix: str
@@ -26,6 +27,7 @@ class Listing(NamedTuple):
     most: int
     is_continued: bool
     is_url: bool
+    delimiter: str = ""
 
 
 def read_listing(query: Mapping[str, str]) -> Listing | None:
@@ -41,9 +43,11 @@ def read_listing(query: Mapping[str, str]) -> Listing | None:
     )
     token = query.get("continuation-token")
     after = query.get("start-after", "") if token is None else _key(token)
-    if not is_ours or after is None:
+    delimiter = query.get("delimiter", "")
+    if not is_ours or after is None or (delimiter and "start-after" in query):
         return None
-    return Listing(query.get("prefix", ""), after, int(most), token is not None, "encoding-type" in query)
+    prefix, is_url = query.get("prefix", ""), "encoding-type" in query
+    return Listing(prefix, after, int(most), token is not None, is_url, delimiter)
 
 
 def page(asked: Listing, bucket: str, objects: Mapping[str, StoredObject]) -> bytes:
@@ -52,36 +56,36 @@ def page(asked: Listing, bucket: str, objects: Mapping[str, StoredObject]) -> by
     Args:
         objects: by their keys. Another thread may change them meanwhile.
     """
-    names = sorted(name for name in list(objects) if name > asked.after and name.startswith(asked.prefix))
-    shown = [found for name in names[: asked.most] if (found := objects.get(name))]
+    lines = {_common(name, asked) or name for name in list(objects) if name.startswith(asked.prefix)}
+    names = sorted(name for name in lines if name > asked.after)
+    common = [name for name in names[: asked.most] if _common(name, asked)]
+    shown = [found for name in names[: asked.most] if not _common(name, asked) and (found := objects.get(name))]
     is_truncated = len(names) > asked.most
     head = {
         "Name": bucket,
         "Prefix": _written(asked.prefix, asked),
         "MaxKeys": str(asked.most),
-        "KeyCount": str(len(shown)),
+        "KeyCount": str(len(shown) + len(common)),
         "IsTruncated": "true" if is_truncated else "false",
     }
     if asked.is_url:
         head["EncodingType"] = "url"
+    if asked.delimiter:
+        head["Delimiter"] = _written(asked.delimiter, asked)
     if asked.after and not asked.is_continued:
         head["StartAfter"] = _written(asked.after, asked)
     if is_truncated:
         head["NextContinuationToken"] = _token(names[asked.most - 1])
     elements = [element(name, value) for name, value in head.items()]
     elements += ["".join(("<Contents>", *_facts(found, asked), "</Contents>")) for found in shown]
+    elements += [f"<CommonPrefixes>{element('Prefix', _written(name, asked))}</CommonPrefixes>" for name in common]
     return document("ListBucketResult", "".join(elements))
 
 
-def document(name: str, content: str) -> bytes:
-    """An answer of S3 in XML."""
-    body = f'<{name} xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{content}</{name}>'
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}'.encode()
-
-
-def element(name: str, value: str) -> str:
-    """An element with text in it."""
-    return f"<{name}>{escape(value, quote=False)}</{name}>"
+def _common(key: str, asked: Listing) -> str:
+    """What stands for the key and all that are alike in a listing with a delimiter; empty: the key itself does."""
+    behind, found, _ = key[len(asked.prefix) :].partition(asked.delimiter) if asked.delimiter else ("", "", "")
+    return asked.prefix + behind + found if found else ""
 
 
 def _facts(found: StoredObject, asked: Listing) -> Iterable[str]:

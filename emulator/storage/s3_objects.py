@@ -6,15 +6,16 @@ import time
 from html import unescape
 
 from emulator.storage.object_folder import ObjectFolder, StoredObject
-from emulator.storage.s3_listing import document, element, page, read_listing
+from emulator.storage.s3_answers import INCOMPLETE, document, element, error, xml
+from emulator.storage.s3_listing import page, read_listing
 from emulator.storage.s3_requests import Answer, Asked
+from emulator.storage.s3_uploads import Uploads
 
 _PLAIN_TEXT = re.compile(r"[ -~]*")  # what a header may hold
 _KEY = re.compile(r"<Key>([^<]+)</Key>")
-_XML = ("Content-Type", "application/xml")
 
 
-def answer(asked: Asked, folder: ObjectFolder, body: bytes) -> Answer | None:
+def answer(asked: Asked, folder: ObjectFolder, uploads: Uploads, body: bytes) -> Answer | None:
     """The answer; None where moto has to give it. A change is on disk by then.
 
     Args:
@@ -30,33 +31,35 @@ def answer(asked: Asked, folder: ObjectFolder, body: bytes) -> Answer | None:
             return _read(asked, folder)
         case "list":
             listing = read_listing(asked.query)
-            return None if listing is None else _xml(page(listing, asked.bucket, objects))
+            return None if listing is None else xml(page(listing, asked.bucket, objects))
         case "put":
             with folder.lock:
                 return _refusal(asked, folder.find(asked.bucket, asked.key)) or _put(asked, folder, body)
         case "delete":
             folder.delete(asked.bucket, asked.key)
             return "204 No Content", [], []
-        case _:
+        case "delete_many":
             return _delete_many(asked, folder, body)
+        case _:
+            return _answer_upload(asked, folder, uploads, body)
 
 
-def error(status: str, code: str, message: str) -> Answer:
-    """A refusal in the form of S3."""
-    body = f"<Error>{element('Code', code)}{element('Message', message)}</Error>".encode()
-    return status, [_XML, ("Content-Length", str(len(body)))], [body]
-
-
-INCOMPLETE = error("400 Bad Request", "IncompleteBody", "the body is shorter than its Content-Length")
+def _answer_upload(asked: Asked, folder: ObjectFolder, uploads: Uploads, body: bytes) -> Answer | None:
+    match asked.operation:
+        case "begin_upload":
+            return uploads.begin(asked)
+        case "put_part":
+            return uploads.take_part(asked, body)
+        case "complete_upload":
+            with folder.lock:
+                return _refusal(asked, folder.find(asked.bucket, asked.key)) or uploads.complete(asked, body)
+        case _:
+            return uploads.abort(asked)
 
 
 def _is_sendable(found: StoredObject) -> bool:
     """Whether headers can hold the object's metadata; those of an upload by a form may have line breaks."""
     return all(_PLAIN_TEXT.fullmatch(text) for pair in found.metadata.items() for text in pair)
-
-
-def _xml(body: bytes) -> Answer:
-    return "200 OK", [_XML, ("Content-Length", str(len(body)))], [body]
 
 
 def _read(asked: Asked, folder: ObjectFolder) -> Answer | None:
@@ -94,7 +97,7 @@ def _refusal(asked: Asked, known: StoredObject | None) -> Answer | None:
 
 def _put(asked: Asked, folder: ObjectFolder, body: bytes) -> Answer:
     etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
-    folder.put(asked.bucket, StoredObject(asked.key, len(body), asked.metadata, etag, time.time()), body)
+    folder.put(asked.bucket, StoredObject(asked.key, len(body), asked.metadata, etag, time.time()), [body])
     return "200 OK", [("ETag", f'"{etag}"'), ("Content-Length", "0")], []
 
 
@@ -104,4 +107,4 @@ def _delete_many(asked: Asked, folder: ObjectFolder, body: bytes) -> Answer:
         return error("400 Bad Request", "MalformedXML", "the body has no keys")
     for key in keys:
         folder.delete(asked.bucket, key)
-    return _xml(document("DeleteResult", "".join(f"<Deleted>{element('Key', key)}</Deleted>" for key in keys)))
+    return xml(document("DeleteResult", "".join(f"<Deleted>{element('Key', key)}</Deleted>" for key in keys)))

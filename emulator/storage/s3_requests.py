@@ -12,7 +12,8 @@ MOST_HEAD_BYTES = 8 * 1024
 MOST_BYTES = 64 * 1024 * 1024  # of a body, which is in memory as a whole
 _FIRST_LINE = re.compile(r"(PUT|GET|HEAD|DELETE|POST) (/(?!/)[!\"$->@-~]*)(?:\?([!\"$-~]*))? HTTP/1\.1")  # no fragment
 _HEADER = re.compile(r"([A-Za-z0-9-]+): ?([!-~](?:[ -~]*[!-~])?)")  # no underscore: WSGI takes it for a hyphen
-_FOR_HTTP_SERVER = ("HTTP_EXPECT", "HTTP_CONNECTION", "HTTP_TRANSFER_ENCODING")
+_FOR_HTTP_SERVER = ("HTTP_CONNECTION", "HTTP_TRANSFER_ENCODING")
+CONTINUE = "100-continue"  # the client of a large body waits for our consent
 _SIGNED_FOR_S3 = re.compile(r"AWS4-HMAC-SHA256 .*/s3/aws4_request\b.*")
 _RANGE = re.compile(r"bytes=([0-9]{1,18})-([0-9]{0,18})")
 _METADATA = "HTTP_X_AMZ_META_"
@@ -25,8 +26,11 @@ _ASKS_FOR_MORE = frozenset(  # a condition, a check of the body, or a body in an
     )
 )
 _HARMLESS = frozenset(f"HTTP_X_AMZ_{name}" for name in ("DATE", "CONTENT_SHA256", "USER_AGENT", "SECURITY_TOKEN"))
+_CONDITIONS = frozenset(("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"))
 _CHECKED = frozenset(("HTTP_X_AMZ_CHECKSUM_MODE",))
-_LIST = frozenset(("list-type", "prefix", "start-after", "continuation-token", "max-keys", "encoding-type"))
+_LIST = frozenset(
+    ("list-type", "prefix", "start-after", "continuation-token", "max-keys", "encoding-type", "delimiter")
+)
 
 Answer = tuple[str, list[tuple[str, str]], list[bytes]]
 """Status, headers and body."""
@@ -52,9 +56,13 @@ class Operation(NamedTuple):
 _KNOWN = (
     Operation("get", "GET", True, headers=_CHECKED | {"HTTP_RANGE"}),
     Operation("head", "HEAD", True, headers=_CHECKED),
-    Operation("put", "PUT", True, headers=frozenset(("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"))),
+    Operation("put", "PUT", True, headers=_CONDITIONS),
     Operation("delete", "DELETE", True),
     Operation("delete_many", "POST", False, frozenset(("delete",)), frozenset(("HTTP_CONTENT_MD5",))),
+    Operation("begin_upload", "POST", True, frozenset(("uploads",))),
+    Operation("put_part", "PUT", True, frozenset(("partNumber", "uploadId"))),
+    Operation("complete_upload", "POST", True, frozenset(("uploadId",)), _CONDITIONS),
+    Operation("abort_upload", "DELETE", True, frozenset(("uploadId",))),
     Operation("list", "GET", False, _LIST, _CHECKED, may_add=True),
 )
 
@@ -111,7 +119,8 @@ def read_head(received: bytes) -> tuple[dict[str, Any], int] | None:
         if name in environ:
             return None
         environ[name] = header[2]
-    return None if any(name in environ for name in _FOR_HTTP_SERVER) else (environ, end + 4)
+    is_plain = environ.get("HTTP_EXPECT", CONTINUE) == CONTINUE
+    return (environ, end + 4) if is_plain and not any(name in environ for name in _FOR_HTTP_SERVER) else None
 
 
 def read_request(environ: Mapping[str, Any]) -> Asked | None:
@@ -157,7 +166,7 @@ def _is_known_header(name: str, operation: Operation) -> bool:
     if name in operation.headers or name in _HARMLESS:
         return True
     if name.startswith(_METADATA):
-        return operation.name == "put"
+        return operation.name in ("put", "begin_upload")
     if operation.name == "delete_many" and "CHECKSUM" in name:
         return True  # of a body on this machine, which nobody damages
     return name not in _ASKS_FOR_MORE and not name.startswith("HTTP_X_AMZ_")

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from emulator.storage import s3_objects
+from emulator.storage import s3_answers, s3_objects
 from emulator.storage.moto_view import MotoView, load_moto
 from emulator.storage.object_folder import ObjectFolder
 from emulator.storage.s3_connections import LimitedServer
 from emulator.storage.s3_requests import Answer, read_request
+from emulator.storage.s3_uploads import Uploads
 from shared.core import http_head
 
 
@@ -28,6 +29,7 @@ class S3Server:
     def __init__(self, folder: ObjectFolder, moto: MotoView) -> None:
         self._folder = folder
         self._moto = moto
+        self._uploads = Uploads(folder)
 
     def answer(self, environ: dict[str, Any], read: Callable[[int], bytes]) -> Answer | None:
         """The answer to an operation; None where moto has to see the request. See ``S3Application``."""
@@ -41,9 +43,9 @@ class S3Server:
             return None
         try:
             body = read(asked.length) if asked.bucket in self._folder.buckets else b""
-            return s3_objects.answer(asked, self._folder, body)
+            return s3_objects.answer(asked, self._folder, self._uploads, body)
         except OSError as error:
-            return s3_objects.error("503 Service Unavailable", "SlowDown", f"the disk refused: {error.strerror}")
+            return s3_answers.error("503 Service Unavailable", "SlowDown", f"the disk refused: {error.strerror}")
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         status, headers, body = _refusal(environ) or self._moto.answer(environ)

@@ -21,7 +21,7 @@ def test_an_object_is_read_back_unchanged_also_by_the_next_process(tmp_path: Pat
     folder = ObjectFolder(tmp_path)
     folder.add_bucket("bucket")
 
-    folder.put("bucket", item("db/0000/1-1.ltx"), b"\x00body\n")
+    folder.put("bucket", item("db/0000/1-1.ltx"), [b"\x00body\n"])
 
     for each in (folder, ObjectFolder(tmp_path)):
         assert facts(each.find("bucket", "db/0000/1-1.ltx")) == ("db/0000/1-1.ltx", 6, METADATA, "e", 1.5)
@@ -37,8 +37,8 @@ def test_no_key_leaves_the_bucket_or_collides_with_another(tmp_path: Path, key: 
     folder = ObjectFolder(tmp_path / "root")
     folder.add_bucket("bucket")
 
-    folder.put("bucket", item(key), b"1")
-    folder.put("bucket", item("other"), b"2")
+    folder.put("bucket", item(key), [b"1"])
+    folder.put("bucket", item("other"), [b"2"])
 
     again = ObjectFolder(tmp_path / "root")
     assert {name: (again.read("bucket", name) or ())[1] for name in again.buckets["bucket"]} == {

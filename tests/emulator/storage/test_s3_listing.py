@@ -1,5 +1,6 @@
 """A listing says what moto's would."""
 
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +33,7 @@ def test_the_listings_of_litestream_are_ours() -> None:
         "",
         "list-type=1&prefix=db",
         "prefix=db",
-        "list-type=2&delimiter=%2F",
+        "list-type=2&delimiter=%2F&start-after=db",
         "list-type=2&fetch-owner=true",
         "list-type=2&encoding-type=none",
         "list-type=2&max-keys=0",
@@ -105,11 +106,29 @@ def listed(url: str, **options: str) -> dict[str, list[str]]:
         {"encoding-type": "url"},
         {"encoding-type": "url", "prefix": "db/ü"},
         {"max-keys": "6"},
+        {"delimiter": "/"},
+        {"delimiter": "/", "prefix": "db/"},
+        {"delimiter": "/", "prefix": "db/epoch_1/generations/"},
+        {"delimiter": "1", "prefix": "db/", "encoding-type": "url"},
     ],
     ids=str,
 )
 def test_a_listing_is_as_motos(bucket: str, options: dict[str, str]) -> None:
     assert listed(bucket, **options) == listed(bucket, **options, **AS_MOTO)
+
+
+@pytest.mark.e2e
+def test_pages_of_a_listing_with_a_delimiter_have_every_line_once(bucket: str) -> None:
+    options = {"delimiter": "/", "prefix": "db/", "max-keys": "1"}
+    found: list[str] = []
+    while True:
+        page = {re.sub("{.*?}", "", path): texts for path, texts in listed(bucket, **options).items()}
+        found += page.get("Contents/Key", []) + page.get("CommonPrefixes/Prefix", [])
+        tokens = page.get("NextContinuationToken/NextContinuationToken")
+        if tokens is None:
+            break
+        options["continuation-token"] = tokens[0]
+    assert found == ["db/0000/", "db/0001/", "db/ü & <b>.txt"]
 
 
 @pytest.mark.e2e

@@ -189,9 +189,23 @@ def test_plain_puts_over_one_connection_are_each_on_disk_when_they_are_answered(
     assert kept == [*(f"{number}.object" for number in range(5)), "whole.object"]
 
 
-def _put(port: int, path: str, length: int) -> bytes:
+@pytest.mark.e2e
+def test_a_client_that_waits_for_our_consent_gets_it_before_its_body(tmp_path: Path) -> None:
+    """So Litestream sends a body of 2 MB and more."""
+    with (
+        s3_server(tmp_path) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=60) as connection,
+    ):
+        for _ in range(2):
+            connection.sendall(_put(port, "/key", 4, {"Expect": "100-continue"}))
+            assert connection.recv(4096) == b"HTTP/1.1 100 Continue\r\n\r\n"
+            connection.sendall(b"body")
+            assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+
+def _put(port: int, path: str, length: int, more: dict[str, str] | None = None) -> bytes:
     """The head of a PUT."""
-    lines = {"Host": f"127.0.0.1:{port}", "Content-Length": str(length), **SIGNED}
+    lines = {"Host": f"127.0.0.1:{port}", "Content-Length": str(length), **SIGNED, **(more or {})}
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
     return f"PUT /postroom-replica{path} HTTP/1.1\r\n{head}\r\n".encode()
 

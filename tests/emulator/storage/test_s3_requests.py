@@ -49,6 +49,10 @@ KNOWN = {
     "put in place of what was read": {"REQUEST_METHOD": "PUT", "CONTENT_LENGTH": "4", "HTTP_IF_MATCH": '"x"'},
     "delete": {"REQUEST_METHOD": "DELETE", "QUERY_STRING": "x-id=DeleteObject"},
     "delete_many": {"REQUEST_METHOD": "POST", "PATH_INFO": "/bucket", "QUERY_STRING": "delete", "CONTENT_LENGTH": "9"},
+    "begin_upload": {"REQUEST_METHOD": "POST", "QUERY_STRING": "uploads=&x-id=CreateMultipartUpload"},
+    "put_part": {"REQUEST_METHOD": "PUT", "QUERY_STRING": "partNumber=1&uploadId=a", "CONTENT_LENGTH": "4"},
+    "complete_upload": {"REQUEST_METHOD": "POST", "QUERY_STRING": "uploadId=a", "CONTENT_LENGTH": "9"},
+    "abort_upload": {"REQUEST_METHOD": "DELETE", "QUERY_STRING": "uploadId=a"},
     "list": {"PATH_INFO": "/bucket", "QUERY_STRING": "list-type=2&prefix=a"},
 }
 
@@ -160,7 +164,7 @@ def _werkzeug(received: bytes) -> dict[str, Any]:
         _HEAD.replace(b"1-1.ltx", b"a#b"),
         _HEAD.replace(b"1-1.ltx", b"\xfc"),
         _HEAD + b"Content-Length: 4\r\n",
-        _HEAD + b"Expect: 100-continue\r\n",
+        _HEAD + b"Expect: 417\r\n",
         _HEAD + b"Connection: close\r\n",
         _HEAD + b"Transfer-Encoding: chunked\r\n",
         _HEAD + b"X-Amz-Meta-a_b: c\r\n",
