@@ -23,7 +23,7 @@ from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE, command_line
 from emulator.base.options import RunOptions
 from emulator.base.state import StateFolder, find_running
-from emulator.cli.run import RunRequest, end_with, fail, first_of, run_emulator, say, until_signalled
+from emulator.cli.run import TEMPLATE, RunRequest, end_with, fail, first_of, run_emulator, say, until_signalled
 from shared.core.text.validation import without_prefix
 
 if TYPE_CHECKING:
@@ -85,8 +85,6 @@ Txid = Annotated[str | None, typer.Option(help="Of the past: a position, as Lite
 Epoch = Annotated[str | None, typer.Option(help="Of the past: only in this history of the replica.")]
 Host = Annotated[str, typer.Option(help="127.0.0.1 or localhost: the emulator serves this machine only.")]
 
-_TEMPLATE = Path("template.yaml")
-
 
 @app.command()
 def run(
@@ -94,7 +92,7 @@ def run(
     port: Port = 8080,
     state: State = STATE,
     ephemeral: Ephemeral = False,
-    template: Template = _TEMPLATE,
+    template: Template = TEMPLATE,
     no_watch: NoWatch = False,
     log: Log = None,
     host: Host = "127.0.0.1",
@@ -124,7 +122,7 @@ def execute(
     port: Port = 8080,
     state: State = STATE,
     ephemeral: Ephemeral = False,
-    template: Template = _TEMPLATE,
+    template: Template = TEMPLATE,
     host: Host = "127.0.0.1",
 ) -> None:
     """Run `-- CMD …` against a ready emulator (the running one, else a new one) and end with its exit code."""

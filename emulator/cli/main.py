@@ -1,9 +1,11 @@
 """The console script.
 
 typer and pydantic read the command line, and would keep 8 MB of an emulator for as long as it runs. So a process of its
-own reads the options of ``emulator run`` and ends, and meanwhile this one imports what a start needs.
+own reads the options of ``emulator run`` and ends, and meanwhile this one imports what a start needs. Without options
+there is nothing to read.
 """
 
+import gc
 import os
 import pickle
 import signal
@@ -20,6 +22,9 @@ def main() -> None:
     """Carry out the command line, and end this process with the exit code."""
     if sys.argv[1:2] != ["run"]:
         _read_command_line()
+    gc.disable()  # imports make many objects and no garbage; the supervisor enables it again
+    if len(sys.argv) == 2:
+        run.run_emulator(run.without_options())
     ours, theirs = os.pipe()
     reader = os.fork()
     if reader == 0:

@@ -9,16 +9,21 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from emulator.base import console, errors
+from emulator.base import console, environment, errors
 from emulator.base.errors import EmulatorError
+from emulator.base.hints import STATE
 from emulator.base.options import RunOptions
+from emulator.base.state import StateFolder
 from emulator.base.terminal import PROSE, escape, indent_more
+from emulator.processes.fork_client import ForkClient
 from shared.core.errors import PostroomError
+
+TEMPLATE = Path("template.yaml")  # the default of --template
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,11 @@ class RunRequest:
     options: RunOptions
     log: console.Mode | None
     state: Path
+
+
+def without_options() -> RunRequest:
+    """What ``emulator run`` asks for when no option stands behind it."""
+    return RunRequest(RunOptions(Path.cwd(), TEMPLATE.resolve(), StateFolder(STATE.resolve())), None, STATE)
 
 
 def run_emulator(asked: RunRequest) -> NoReturn:
@@ -43,13 +53,16 @@ async def serve(ask: Callable[[], RunRequest | int]) -> int:
     """
     # Before the imports, which take half a second: asyncio's own handling of Ctrl-C would cancel this task.
     async with until_signalled() as signalled:
-        from emulator.system.supervisor import Supervisor  # slow, see above
-
+        fork_client = ForkClient(Path.cwd(), environment.base(os.environ))
+        await fork_client.start()  # it loads for as long as all the rest of a start takes
+        with _without_certificates():
+            from emulator.system.supervisor import Supervisor  # slow, see above
         asked = ask()
         if isinstance(asked, int):
+            await fork_client.stop()
             return asked
         out = console.for_run(asked.log)
-        supervisor = Supervisor(asked.options, out)
+        supervisor = Supervisor(asked.options, out, fork_client=fork_client)
         try:
             if await first_of(supervisor.start(), signalled):
                 supervisor.status.print_summary()
@@ -64,6 +77,20 @@ async def serve(ask: Callable[[], RunRequest | int]) -> int:
                 ms = (time.monotonic() - begun) * 1000
                 out.say(f"Stopped in {ms / 1000:.1f} s, {kept}.", event="emulator.stopped", ms=round(ms))
     return 0
+
+
+@contextlib.contextmanager
+def _without_certificates() -> Iterator[None]:
+    """aiohttp reads all certificates of this machine when it is imported; the emulator talks to this machine only."""
+    of_ours = {name: os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
+    os.environ.update(dict.fromkeys(of_ours, os.devnull))
+    try:
+        yield
+    finally:
+        for name, value in of_ours.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
 
 
 def end_with(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,20 +131,26 @@ def _end(fork: ForkedProcess, code: int) -> None:
 
 
 class ForkClient:
-    """Starts fork servers and talks to them."""
+    """Starts fork servers and talks to them.
+
+    Attributes:
+        on_output: gets each line that a fork server prints.
+        on_lost: gets the exit code when the fork server ends by itself; all its forks end with it.
+        started_s: of the first fork server, since the epoch: later saves are not in the code that it loaded.
+    """
 
     def __init__(
         self,
         project: Path,
         environment: Mapping[str, str],
-        on_output: Callable[[str], None],
+        on_output: Callable[[str], None] = print,
         on_lost: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """*on_lost* gets the exit code when the fork server ends by itself; all its forks end with it."""
         self._project = project
         self._environment = environment
-        self._on_output = on_output
-        self._on_lost = on_lost
+        self.started_s = 0.0
+        self.on_output = on_output
+        self.on_lost = on_lost
         self._numbers = itertools.count(1)
         self._current: _Server | None = None  # that forks
         self._following: dict[_Server, asyncio.Task[None]] = {}  # of all whose process lives
@@ -153,8 +160,10 @@ class ForkClient:
         return self._current.process.pid if self._current else None
 
     async def start(self) -> None:
-        """Start the fork server; it forks as soon as :meth:`wait_loaded` returns."""
-        self._current = await self._spawn()
+        """Start the fork server, unless it was started; it forks as soon as :meth:`wait_loaded` returns."""
+        if self._current is None:
+            self.started_s = time.time()
+            self._current = await self._spawn()
 
     async def wait_loaded(self) -> int:
         """The milliseconds that loading the libraries and the code that functions import took.
@@ -245,23 +254,24 @@ class ForkClient:
 
     async def stop(self) -> None:
         """End every fork server and every process that it still has."""
-        self._on_lost = lambda _: None
+        self.on_lost = lambda _: None
         for server, following in list(self._following.items()):
             # It ends when its socket closes, after it has reaped its children. A signal would leave zombies.
             server.close()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(server.process.wait(), 2)
+            if server.loaded.done():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(server.process.wait(), 2)
             await stop(server.process, timeout_s=1)
             await following
         self._current = None
 
     async def _follow(self, server: _Server) -> None:
         if server.process.stdout is not None:
-            await follow(server.process.stdout, self._on_output)
+            await follow(server.process.stdout, lambda text: self.on_output(text))
         code = await server.process.wait()
         del self._following[server]
         if server is self._current:
-            self._on_lost(code)
+            self.on_lost(code)
 
 
 class _Lines(asyncio.Protocol):

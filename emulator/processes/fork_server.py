@@ -83,6 +83,7 @@ def main() -> int:
     gc.disable()  # a collection takes time, and would copy the loaded pages in every child
     for name in UNWANTED:
         sys.modules[name] = None  # type: ignore[assignment]  # the import system's word for "there is none"
+    os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"  # it would read the metadata of each installed package
     for module in PRELOADED:
         importlib.import_module(module)
     load_functions()

@@ -27,11 +27,11 @@ class Reloader:
         self._ticks = ticks
         self._console = console
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Watch and apply until *stop*."""
+    async def run(self, stop: asyncio.Event, *, since_s: float) -> None:
+        """Watch and apply until *stop*, and apply first what was saved from *since_s* (since the epoch) to now."""
         options = self._components.options
         try:
-            async for saved in changes(options.project, options.template, stop):
+            async for saved in changes(options.project, options.template, stop, since_s=since_s):
                 await self._apply(saved)
         except OSError as error:
             self._report(f"saved files can't be watched any more ({error}): restart the emulator after each change")

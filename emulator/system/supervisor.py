@@ -5,12 +5,13 @@ processes are the fork server (the parent of the functions), S3 and Litestream. 
 steps, and nothing waits for more than it needs:
 
 1. Take the state folder.
-2. Start the fork server and S3: both load libraries for a while.
+2. Start S3, and the fork server where it does not run yet: both load libraries for a while.
 3. Make the other components in memory and bind their sockets; start the fake platforms.
-4. When S3 answers and the fork server has loaded our code: check, restore or migrate the database.
+4. When S3 answers: check the database, or restore it. When the fork server has loaded our code: migrate it.
 5. Start Litestream and the functions. Nothing of ours opens the database before this step.
-6. Start the gateway, register the webhooks, start the relay where it is wanted, start the ticks, and watch the code for
-   changes.
+6. Start the gateway, register the webhooks, start the relay where it is wanted, and start the ticks.
+
+:meth:`Supervisor.wait` watches the code, and begins with what was saved during the start.
 """
 
 import asyncio
@@ -19,23 +20,27 @@ import gc
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from emulator.base import environment, log_capture, ports
 from emulator.base.console import Console
 from emulator.base.errors import AlreadyInUse, NotReady, first_reason
 from emulator.base.hints import command_line, relative
+from emulator.base.limited_site import LimitedSite
 from emulator.base.log_file import LogFile
 from emulator.base.options import RunOptions
 from emulator.base.state import FolderLock
 from emulator.processes.fork_client import ForkClient
+from emulator.storage import database
 from emulator.storage.s3_process import BUCKET, S3Process
-
-# Only modules that load fast stand above: the fork server and S3 must start before aiohttp and the rest are imported.
-if TYPE_CHECKING:
-    from emulator.system.functions import Function
-    from emulator.system.relay import RelayProcess
-    from emulator.system.ticks import Ticks
+from emulator.system import writer_death
+from emulator.system.components import Components
+from emulator.system.functions import Function
+from emulator.system.relay import RelayProcess
+from emulator.system.status import EmulatorStatus
+from emulator.system.ticks import Ticks
+from infra.litestream import Fenced, Ready
+from infra.processes import process_started
 
 S3_PORT = 9100
 _SYNC_LIMIT_S = 3.0
@@ -57,21 +62,31 @@ def _no_garbage_collection() -> Iterator[None]:
 class Supervisor:
     """One running emulator. Call ``start``, then ``wait`` until a component fails for good, then ``stop``."""
 
-    def __init__(self, options: RunOptions, console: Console, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        options: RunOptions,
+        console: Console,
+        environ: Mapping[str, str] | None = None,
+        fork_client: ForkClient | None = None,
+    ) -> None:
+        """*fork_client*: started already; it is this supervisor's from here on. None: the start makes one."""
         self._options = options
         self._state = options.state
         self._console = console
         self._environ = dict(os.environ if environ is None else environ)
         self._lock = FolderLock(self._state)
         self._log_file = LogFile(self._state.log_file)
-        self._started = time.monotonic()
+        self._started = process_started()
         self.has_state = False  # true as soon as this process holds the lock
         self._is_ready = False
         self._is_stopping = False
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stop_watching = asyncio.Event()
         self._background: set[asyncio.Task[None]] = set()
-        self._stoppers: dict[str, Callable[[], Awaitable[Any]]] = {}
+        self._fork_client = fork_client or ForkClient(options.project, environment.base(self._environ))
+        self._fork_client.on_output = lambda text: console.line("fork-server", text, True)
+        self._fork_client.on_lost = self._fork_server_ended
+        self._stoppers: dict[str, Callable[[], Awaitable[Any]]] = {"fork server": self._fork_client.stop}
 
     async def start(self) -> None:
         """Bring everything up.
@@ -111,9 +126,9 @@ class Supervisor:
         self._make_components(s3_socket, kept)
         await self._start_platforms()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._start_s3())
+            claim = group.create_task(self._claim_database())
             group.create_task(self._fork_client.wait_loaded())
-        await self._start_database()
+        await self._start_database(claim.result())
         self._stoppers["functions"] = self._stop_functions
         async with asyncio.TaskGroup() as group:
             group.create_task(self._start_replica())
@@ -131,6 +146,8 @@ class Supervisor:
         Raises:
             EmulatorError: which component, and why.
         """
+        if self._options.watch:
+            self._in_background(self._watch())
         await self._broken
 
     async def stop(self) -> None:
@@ -158,15 +175,9 @@ class Supervisor:
             self._state.remove()
 
     async def _start_slow_processes(self, kept: dict[str, Any]) -> ports.ListeningSocket:
-        """Start the fork server and S3; returns the socket of S3. They load libraries while we make the rest."""
+        """Start the fork server, unless it runs, and S3: they load libraries for a while. Returns the socket of S3."""
         s3_socket = ports.listen(kept["ports"].get("s3") or S3_PORT)
         base = environment.base(self._environ)
-        self._fork_client = ForkClient(
-            self._options.project,
-            base,
-            on_output=lambda text: self._console.line("fork-server", text, True),
-            on_lost=self._fork_server_ended,
-        )
         self._s3 = S3Process(
             folder=self._state.s3,
             sock=s3_socket.sock,
@@ -176,16 +187,11 @@ class Supervisor:
             on_trouble=lambda text: self._console.event("s3", text, level="warning"),
         )
         await self._fork_client.start()
-        self._stoppers["fork server"] = self._fork_client.stop
         await self._s3.start()
         self._stoppers["s3"] = self._s3.stop
         return s3_socket
 
     def _make_components(self, s3_socket: ports.ListeningSocket, kept: dict[str, Any]) -> None:
-        # Imported here, while the slow processes load: aiohttp and the platforms take a while.
-        from emulator.system.components import Components
-        from emulator.system.status import EmulatorStatus
-
         self._components = Components(
             self._options,
             kept,
@@ -209,18 +215,16 @@ class Supervisor:
         self._stoppers["platforms"] = components.platforms.stop
         self.status.print_header()
 
-    async def _start_s3(self) -> None:
-        begun = time.monotonic()
+    async def _claim_database(self) -> Ready:
+        """Agree with the replica on which database is the newest, as soon as S3 answers."""
+        begun, components = time.monotonic(), self._components
         count = await self._s3.wait_ready()
         self._print_step("s3", f"{self._s3.url}   bucket {BUCKET}, {count} objects", begun)
+        return await database.claim(self._state, components.replica_url, components.litestream.lease, components.aws)
 
-    async def _start_database(self) -> None:
-        """Agree with the replica on which database is the newest, then migrate it."""
-        from emulator.storage import database
-
-        components = self._components
-        agreed = await database.claim(self._state, components.replica_url, components.litestream.lease, components.aws)
-        begun = time.monotonic()
+    async def _start_database(self, agreed: Ready) -> None:
+        """Create or migrate the database that was agreed on."""
+        begun, components = time.monotonic(), self._components
         components.look_at_past()
         components.set_environments()
         facts = await database.prepare(self._fork_client, self._state.database, components.functions["api"].environment)
@@ -246,8 +250,6 @@ class Supervisor:
         self._in_background(self._wait_until_fenced())
 
     async def _wait_until_fenced(self) -> None:
-        from infra.litestream import Fenced
-
         try:
             await self._components.litestream.wait()
         except Fenced as error:
@@ -267,7 +269,7 @@ class Supervisor:
         if await litestream.stop() == 0 and problem is None:
             self._console.event("replica", "synced")
 
-    async def _start_function(self, function: "Function") -> None:
+    async def _start_function(self, function: Function) -> None:
         begun = time.monotonic()
         await self._components.functions.start(function)
         self._print_step(function.name, self.status.describe_function(function), begun)
@@ -277,9 +279,6 @@ class Supervisor:
             self._console.event(name, "did not stop in time and was killed", level="warning")
 
     async def _start_gateway(self) -> None:
-        from emulator.base.limited_site import LimitedSite
-        from emulator.system import writer_death
-
         begun = time.monotonic()
         death = writer_death.WriterDeath(self._components, self._console)
         application = self._components.gateway.application(writer_death.routes(death, self._components.tick_secret))
@@ -299,7 +298,7 @@ class Supervisor:
         await self._components.platforms.offer_commands()
         self._print_step("platforms", "telegram, discord   webhooks signed; forged ones are refused (tested)", begun)
 
-    async def _start_relay(self, relay: "RelayProcess") -> None:
+    async def _start_relay(self, relay: RelayProcess) -> None:
         begun = time.monotonic()
         self._stoppers["relay"] = relay.stop
         files = self._components.files
@@ -307,18 +306,16 @@ class Supervisor:
         self._print_step("relay", "what people type on Discord reaches ingest", begun)
 
     def _start_ticks(self) -> None:
-        from emulator.system.ticks import Ticks
-
         ticks = Ticks(self._components.functions, self._components.gateway, self._components.tick_secret)
         ticks.start(self._components.ticks)
         self._stoppers["ticks"] = ticks.stop
-        if self._options.watch:
-            self._in_background(self._watch(ticks))
+        self._ticks = ticks
 
-    async def _watch(self, ticks: "Ticks") -> None:
-        from emulator.system.reload import Reloader  # imported once all else is ready: watchfiles takes its time
+    async def _watch(self) -> None:
+        from emulator.system.reload import Reloader  # watchfiles takes its time: not while a person waits for "Ready"
 
-        await Reloader(self._components, ticks, self._console).run(self._stop_watching)
+        reloader = Reloader(self._components, self._ticks, self._console)
+        await reloader.run(self._stop_watching, since_s=self._fork_client.started_s)
 
     def _print_step(self, name: str, detail: str, begun: float) -> None:
         self._console.step(name, detail, (time.monotonic() - begun) * 1000)

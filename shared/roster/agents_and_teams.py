@@ -50,7 +50,7 @@ class AgentChange(_AgentSettings):
 class TeamChange(BaseModel):
     """A change of a team. A field that is not named stays. A new team needs *agents*; the first leads it by default."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=without_defaults)
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=without_defaults, defer_build=True)
 
     name: str = Field(default="", min_length=1, max_length=200)
     agents: list[str] = Field(default=[], min_length=1, max_length=MOST_MEMBERS)

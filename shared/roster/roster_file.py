@@ -43,13 +43,13 @@ DEEPEST = 100  # levels of nested tables and lists; Python and SQLite read a tho
 class AccountChange(BaseModel):
     """An account in the file. *agent*: whose bot it is; without it, of all agents."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     agent: str | None = None
 
 
 class _File(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     default: str | None = None
     agents: dict[str, AgentChange] = {}

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from emulator.base.hints import STATE
 from tests.benchmarks.growth import build
 from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, family, must_be, percentile, shared_mb
 from tests.benchmarks.harness.store import NOW
@@ -22,14 +23,14 @@ _EDITS = 10
 _PAUSE_S = 0.5  # between two edits
 _LIMIT_S = 60.0
 _ROWS, _TABLES = 100_000, 4  # completed messages, acknowledged answers, events, history
-_BUSY = "the fork server loads everything on one core while S3 and Litestream start on the other"
+_BUSY = "eleven processes start, and their imports keep both cores busy for all of it"
 
 
 def run(scale: Scale) -> Iterator[Line]:
     """Start and stop it once a round; one more round before them warms the disk's cache."""
     ready, memory, parts = [], [], ""
     for number in range(scale.rounds + 1):
-        with running(scale.place(f"emulator-{number}")) as (pid, ready_s):
+        with running(copy_project(scale.place(f"emulator-{number}") / "project")) as (pid, ready_s):
             time.sleep(_SETTLED_S)
             found = {each: shared_mb(each) for each in family(pid)}
             if number:
@@ -45,14 +46,15 @@ def run(scale: Scale) -> Iterator[Line]:
 
 def restored(scale: Scale) -> Iterator[Line]:
     """The same with a database to restore: it is deleted before each start."""
-    state = scale.place("restored")
-    database = state / "postroom.db"
+    project = copy_project(scale.place("restored") / "project")
+    database = project / STATE / "postroom.db"
+    database.parent.mkdir()
     build(database, scale.few(_ROWS, 4_000) // _TABLES, created_at=NOW)
     ready = []
     for _ in range(scale.rounds + 1):
-        with running(state) as (_, ready_s):
+        with running(project) as (_, ready_s):
             ready.append(ready_s)
-        for path in state.glob(f"{database.name}*"):
+        for path in database.parent.glob(f"{database.name}*"):
             path.unlink()
     what = f"emulator run, with {scale.few(_ROWS, 4_000):,} rows to restore, until everything answers"
     yield at_most(what, Spread.of(ready[1:]), 0.9, "s", reason=_BUSY)  # the first start has nothing to restore
@@ -109,16 +111,21 @@ def stop(scale: Scale) -> Iterator[Line]:
 
 
 @contextlib.contextmanager
-def running(state: Path) -> Iterator[tuple[int, float]]:
-    """The process of the emulator, and the seconds that it reports."""
-    command = [sys.executable, "-m", "emulator", "run", "--state", str(state), "--port", "0", "--log", "json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+def running(project: Path) -> Iterator[tuple[int, float]]:
+    """``emulator run`` as the README has it: its process, and the seconds since that began, as it reports them."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "emulator", "run"],
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
         try:
             lines = iter(process.stdout.readline, "") if process.stdout else iter(())
             ready: dict[str, Any] | None
             ready = next((said for line in lines if (said := json.loads(line))["event"] == "emulator.ready"), None)
             if ready is None:
-                raise RuntimeError(f"the emulator did not start; its state is in {state}")
+                raise RuntimeError(f"the emulator did not start in {project}")
             yield process.pid, ready["ms"] / 1000
         finally:
             process.terminate()

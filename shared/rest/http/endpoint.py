@@ -47,7 +47,7 @@ OPEN = frozenset(
 class Input(BaseModel):
     """What a request gives. *sentences*: the error text for a field that is missing or empty."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
     part: ClassVar = "field"
     sentences: ClassVar[Mapping[str, str]] = {}
 

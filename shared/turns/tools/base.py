@@ -27,7 +27,7 @@ Permission = Literal["session", "approval"]
 class Arguments(BaseModel):
     """The arguments of a tool. Each has a limit, and unknown ones are refused."""
 
-    model_config = ConfigDict(extra="forbid", str_max_length=100_000)
+    model_config = ConfigDict(extra="forbid", defer_build=True, str_max_length=100_000)
 
 
 @dataclass(frozen=True, slots=True)

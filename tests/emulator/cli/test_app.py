@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from emulator.base.hints import command_line
 from emulator.base.state import FolderLock, StateFolder
 from emulator.cli.app import app
+from emulator.cli.run import RunRequest, without_options
 
 runner = CliRunner()
 
@@ -18,6 +19,14 @@ def test_only_this_machine_is_served() -> None:
 
     assert refused.exit_code == 77
     assert "127.0.0.1 only" in refused.stderr
+
+
+def test_run_without_options_is_what_typer_would_read() -> None:
+    """The console script reads no command line that has no options."""
+    read: list[RunRequest] = []
+
+    assert runner.invoke(app, ["run"], obj=read.append).exit_code == 0
+    assert read == [without_options()]
 
 
 def test_exec_without_a_command_is_a_usage_error() -> None:

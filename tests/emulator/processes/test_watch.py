@@ -1,6 +1,8 @@
 """Saved files of functions are reported; other files are not."""
 
 import asyncio
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ def test_a_python_file_beside_the_template_is_ignored(tmp_path: Path) -> None:
         stop, found = asyncio.Event(), set[Path]()
 
         async def look() -> None:
-            async for saved in changes(tmp_path, template, stop):
+            async for saved in changes(tmp_path, template, stop, since_s=time.time()):
                 found.update(saved)
 
         looking = asyncio.create_task(look())
@@ -34,12 +36,28 @@ def test_a_python_file_beside_the_template_is_ignored(tmp_path: Path) -> None:
     assert asyncio.run(seen()) == {template, settings, function}
 
 
+def test_what_was_saved_during_the_start_is_reported_first(tmp_path: Path) -> None:
+    """The emulator loads code at the beginning of its start, and watches the files when it is ready."""
+    template, settings = tmp_path / "template.yaml", tmp_path / ".env"
+    older, newer, other = (tmp_path / "shared" / "deep" / name for name in ("older.py", "newer.sql", "newer.txt"))
+    older.parent.mkdir(parents=True)
+    for path, saved_s in ((template, 99), (settings, 100), (older, 99), (newer, 100), (other, 100)):
+        path.touch()
+        os.utime(path, (saved_s, saved_s))
+
+    async def first() -> set[Path]:
+        async with asyncio.timeout(60):
+            return await anext(changes(tmp_path, template, asyncio.Event(), since_s=100))
+
+    assert asyncio.run(first()) == {settings, newer}
+
+
 def test_a_failed_watch_raises_its_error(tmp_path: Path) -> None:
     """A machine without free watches (inotify's limit) once reloaded nothing, without any message."""
 
     async def look() -> None:
         async with asyncio.timeout(60):
-            async for _ in changes(tmp_path, tmp_path / "gone" / "template.yaml", asyncio.Event()):
+            async for _ in changes(tmp_path, tmp_path / "gone" / "template.yaml", asyncio.Event(), since_s=0):
                 raise AssertionError("nothing was saved")
 
     with pytest.raises(FileNotFoundError):

@@ -18,7 +18,8 @@ def test_a_failure_to_watch_files_is_reported_and_does_not_end_the_emulator(tmp_
 
     async def watch() -> None:
         async with asyncio.timeout(60):
-            await Reloader(SimpleNamespace(options=options), None, Console("json", told)).run(asyncio.Event())  # type: ignore[arg-type]
+            reloader = Reloader(SimpleNamespace(options=options), None, Console("json", told))  # type: ignore[arg-type]
+            await reloader.run(asyncio.Event(), since_s=0)
 
     asyncio.run(watch())
     assert "saved files can't be watched any more" in told.getvalue()
