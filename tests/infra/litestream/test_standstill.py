@@ -140,7 +140,8 @@ def test_the_supervisor_kills_a_litestream_that_stands_still_before_a_well_bucke
             await supervisor.look()
             await lease.renew(newest_event_id=0)
         await supervisor.stop()
-        return await process.wait()
+        await process.communicate()  # a pipe that is still open when the loop closes is a warning in any later test
+        return process.returncode
 
     assert asyncio.run(scenario()) == (-9 if len(told) > 1 else -15)
     assert [event for event in found if "litestream_" not in event] == told
