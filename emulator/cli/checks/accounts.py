@@ -1,14 +1,14 @@
 """The bots and apps of the platforms: whether each account has the settings that its manifest names."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import apsw
 
-from emulator.base.environment import EnvSetting
 from emulator.cli.checks.finding import Finding, ok, problem, warning
+from emulator.cli.checks.running import in_environment
 from shared.channels import registry
 from shared.core import accounts as names
 from shared.core.errors import ConfigInvalid, PostroomError
@@ -17,9 +17,7 @@ from shared.db.roster import accounts
 from shared.db.roster.accounts import Account
 
 
-def findings(
-    path: Path, files: Sequence[EnvSetting], environ: Mapping[str, str], *, of_emulator: bool
-) -> Iterator[Finding]:
+def findings(path: Path, environ: Mapping[str, str], *, of_emulator: bool) -> Iterator[Finding]:
     """One of each account. The emulator invents the bots of its fake platforms, so there are no settings to check.
 
     Args:
@@ -30,18 +28,13 @@ def findings(
         invented = ", ".join([*registry.PLATFORMS, *(each.name for each in rows if names.is_further(each.name))])
         yield ok("account", f"the emulator invents the bots of its fake platforms: {invented}")
         return
-    before = dict(os.environ)
-    try:
-        os.environ.update({each.name: each.value for each in files} | dict(environ))
+    with in_environment(environ):
         registry.get.cache_clear()
-        for platform in registry.PLATFORMS:
-            yield _of_first(platform)
-        yield from (_of_further(each) for each in rows if names.is_further(each.name))
-        yield from _without_rows({each.name for each in rows})
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-        registry.get.cache_clear()
+        found = [_of_first(platform) for platform in registry.PLATFORMS]
+        found += (_of_further(each) for each in rows if names.is_further(each.name))
+        found += _without_rows({each.name for each in rows})
+    registry.get.cache_clear()
+    yield from found
 
 
 def _rows(path: Path) -> list[Account]:

@@ -1,7 +1,6 @@
 """What is set up: settings, database, replica, agents."""
 
 import json
-import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,11 +12,11 @@ from emulator.base import environment
 from emulator.base.environment import EnvSetting
 from emulator.base.errors import EmulatorError
 from emulator.cli.checks.finding import Finding, ok, problem, warning
+from emulator.cli.checks.running import in_environment
 from infra.discord_relay.settings import RelaySettings  # noqa: F401 - its variables are known then
 from shared.agents import registry
 from shared.agents.programs import containment
 from shared.conversation.access import health
-from shared.core import setting_places
 from shared.core.errors import ConfigInvalid, PostroomError, UnknownName
 from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings, known_variables
@@ -48,18 +47,13 @@ def settings(files: Sequence[EnvSetting]) -> Iterator[Finding]:
         yield ok("settings", f"each line of {where} is read" if where else "no .env: each setting has its default")
 
 
-def load(files: Sequence[EnvSetting], environ: Mapping[str, str]) -> Settings | Finding:
-    """The settings as the functions would read them."""
-    before = dict(os.environ)
+def load(environ: Mapping[str, str]) -> Settings | Finding:
+    """The settings as the functions would read them from their environment."""
     try:
-        places = setting_places.variable({each.name: each.where for each in files if each.name not in environ})
-        os.environ.update({each.name: each.value for each in files} | dict(environ) | places)
-        return Settings.load()
+        with in_environment(environ):
+            return Settings.load()
     except ConfigInvalid as error:
         return problem("settings", str(error), "correct the value, in .env or in the environment")
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def contradictions(chosen: Settings, *, of_emulator: bool) -> Iterator[Finding]:

@@ -1,31 +1,24 @@
 """The programs of agents, and the keys and logins of their models."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from emulator.base.environment import EnvSetting
 from emulator.cli.checks.finding import Finding, ok, problem, warning
 from emulator.cli.checks.installation import StoredAgent
+from emulator.cli.checks.running import in_environment
 from shared.agents import registry
-from shared.core import setting_places
 from shared.core.errors import ConfigInvalid
 from shared.turns.gateway import readiness
 from shared.turns.gateway.readiness import Readiness
 from shared.turns.gateway.upstreams import GatewaySettings
 
 
-def load(files: Sequence[EnvSetting], environ: Mapping[str, str]) -> GatewaySettings | Finding:
-    """The settings of models as dispatch would read them."""
-    before = dict(os.environ)
+def load(environ: Mapping[str, str]) -> GatewaySettings | Finding:
+    """The settings of models as dispatch would read them from its environment."""
     try:
-        places = setting_places.variable({each.name: each.where for each in files if each.name not in environ})
-        os.environ.update({each.name: each.value for each in files} | dict(environ) | places)
-        return GatewaySettings.load()
+        with in_environment(environ):
+            return GatewaySettings.load()
     except ConfigInvalid as error:
         return problem("models", str(error), "correct the value, in .env or in the environment")
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def findings(models: GatewaySettings, agents: Sequence[StoredAgent], *, now_ms: int) -> Iterator[Finding]:

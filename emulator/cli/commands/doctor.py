@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,8 +11,8 @@ from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE
 from emulator.base.state import StateFolder, find_running
 from emulator.cli import output
-from emulator.cli.checks import accounts, gaps, installation, machine, models, proof
-from emulator.cli.checks.finding import Finding, problem
+from emulator.cli.checks import accounts, gaps, installation, machine, models, proof, running
+from emulator.cli.checks.finding import Finding, ok, problem
 from emulator.cli.commands import frame
 from emulator.cli.output import result
 from shared.channels import registry
@@ -47,10 +46,12 @@ def _lines(found: Finding) -> Iterator[str]:
 
 
 def _gaps(state: StateFolder) -> Iterator[Finding]:
+    system = running.find(state, os.environ)
     own = os.environ.get("POSTROOM_DB")
-    files = [] if own else environment.read_files(Path.cwd())
+    files = [] if own else environment.read_files(system.project)
+    environ = system.environ if own else running.settings_of_emulator(system, files)
     registry.import_all()
-    chosen = installation.load(files, os.environ)
+    chosen = installation.load(environ)
     if not isinstance(chosen, Settings):
         yield chosen
         return
@@ -63,31 +64,35 @@ def _gaps(state: StateFolder) -> Iterator[Finding]:
 
 def _findings(state: StateFolder) -> Iterator[Finding]:
     """Of the emulator of this state folder, or of the installation whose database POSTROOM_DB names."""
+    system = running.find(state, os.environ)
     own = os.environ.get("POSTROOM_DB")
     try:
-        files = [] if own else environment.read_files(Path.cwd())
+        files = [] if own else environment.read_files(system.project)
     except EmulatorError as error:
         yield problem("settings", str(error), "correct .env")
         files = []
+    environ = system.environ if own else running.settings_of_emulator(system, files)
     registry.import_all()  # each adapter has settings of its own
     yield from installation.settings(files)
-    chosen = installation.load(files, os.environ)
+    if system.name is not None:
+        yield ok("settings", f"those of {system.name}, which runs; variables of this shell don't count")
+    chosen = installation.load(environ)
     if not isinstance(chosen, Settings):
         yield chosen
         return
     yield from installation.contradictions(chosen, of_emulator=own is None)
     is_running = own is None and find_running(state) is not None
-    path = state.database if own is None else chosen.db
+    path = state.database if own is None else system.project / chosen.db
     yield from machine.findings(os.environ, path.parent, chosen.leash, None if own or is_running else _GATEWAY_PORT)
     about, agents = installation.database(path)
     yield about
-    url = os.environ.get("POSTROOM_REPLICA_URL")
+    url = environ.get("POSTROOM_REPLICA_URL")
     yield installation.replica(chosen, state.s3 if own is None else None, is_running=is_running, url=url)
     if (proven := proof.finding(path, now_ms=clock.now_ms())) is not None:
         yield proven
     yield from installation.agents(agents)
     yield from installation.state(path, chosen, now_ms=clock.now_ms())
-    known = models.load(files, os.environ)
+    known = models.load(environ)
     yield from [known] if isinstance(known, Finding) else models.findings(known, agents, now_ms=clock.now_ms())
     yield installation.token(chosen, agents)
-    yield from accounts.findings(path, files, os.environ, of_emulator=own is None)
+    yield from accounts.findings(path, environ, of_emulator=own is None)

@@ -28,9 +28,9 @@ def add(conn, name="telegram.sales"):
         accounts.add(conn, name, now_ms=NOW)
 
 
-def found(db, environ, files=(), *, of_emulator=False):
+def found(db, environ, *, of_emulator=False):
     """(level, sentence, mend) by account."""
-    every = checks.findings(db, files, environ, of_emulator=of_emulator)
+    every = checks.findings(db, {"POSTROOM_DB": str(db), **environ}, of_emulator=of_emulator)
     return {each.says.split()[0].rstrip(":"): (each.level, each.says, each.mend) for each in every}
 
 

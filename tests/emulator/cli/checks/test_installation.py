@@ -10,6 +10,7 @@ from emulator.base.environment import EnvSetting
 from emulator.cli.checks import installation
 from emulator.cli.checks.finding import Finding
 from emulator.cli.checks.installation import StoredAgent
+from shared.core import setting_places
 from shared.core.settings import Settings
 from shared.roster.new_database import prepare_database
 
@@ -28,7 +29,7 @@ def test_a_setting_of_the_relay_is_no_unknown_one():
 
 def test_a_wrong_value_is_a_problem_and_leaves_the_environment_as_it_was():
     before = dict(os.environ)
-    found = installation.load([EnvSetting("POSTROOM_LEASH", "loose", ".env:1")], {})
+    found = installation.load({"POSTROOM_LEASH": "loose"})
     assert isinstance(found, Finding)
     assert found.level == "problem"
     assert "POSTROOM_LEASH" in found.says
@@ -102,10 +103,10 @@ def test_what_mends_an_agent_follows_from_what_is_wrong(agent: StoredAgent, mend
 
 
 def test_a_wrong_setting_is_named_with_its_file_its_line_and_the_words_that_are_allowed():
-    found = installation.load([EnvSetting("POSTROOM_NEW_CHATS", "x", ".env:7")], {})
+    found = installation.load({"POSTROOM_NEW_CHATS": "x", **setting_places.variable({"POSTROOM_NEW_CHATS": ".env:7"})})
     assert isinstance(found, Finding)
     assert found.says == "settings: .env:7: POSTROOM_NEW_CHATS is none of the words 'refuse', 'ask' or 'wire'"
-    of_shell = installation.load([EnvSetting("POSTROOM_NEW_CHATS", "x", ".env:7")], {"POSTROOM_NEW_CHATS": "y"})
+    of_shell = installation.load({"POSTROOM_NEW_CHATS": "y"})
     assert isinstance(of_shell, Finding)
     assert of_shell.says == "settings: POSTROOM_NEW_CHATS is none of the words 'refuse', 'ask' or 'wire'"
 

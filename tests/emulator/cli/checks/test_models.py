@@ -2,7 +2,6 @@
 
 import pytest
 
-from emulator.base.environment import EnvSetting
 from emulator.cli.checks import models
 from emulator.cli.checks.finding import Finding
 from emulator.cli.checks.installation import StoredAgent
@@ -58,9 +57,9 @@ def test_a_login_that_has_ended_is_a_problem(claude):
 
 
 def test_a_key_in_a_file_counts_and_a_wrong_value_is_a_problem():
-    loaded = models.load([EnvSetting("POSTROOM_ANTHROPIC_API_KEY", "sk-key", ".env:1")], {})
+    loaded = models.load({"POSTROOM_ANTHROPIC_API_KEY": "sk-key"})
     assert isinstance(loaded, GatewaySettings)
     assert loaded.anthropic_api_key is not None
-    wrong = models.load([EnvSetting("POSTROOM_ANTHROPIC_BASE_URL", "nonsense", ".env:1")], {})
+    wrong = models.load({"POSTROOM_ANTHROPIC_BASE_URL": "nonsense"})
     assert isinstance(wrong, Finding)
     assert "POSTROOM_ANTHROPIC_BASE_URL" in wrong.says
