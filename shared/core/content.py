@@ -157,6 +157,8 @@ class ResponseContent(TypedDict, total=False):
         reaction: the response is no message, but a reaction to one. ``queue.reactions`` writes it.
         bot_request: ``[request_id, name, username]`` of a bot that the person is asked to make. ``access.own_bots``
             writes it.
+        origin: of what an agent writes to another place: what began the chain of its turn, see ``core.hops``. For
+            readers of the rows. ``queue.teamwork.handoffs`` and ``turns.tools.places`` write it.
         ends_wait: the response is no message: its event gets no answer, and the platform stops showing that it awaits
             one. ``queue.endings`` writes it.
     """
@@ -170,6 +172,7 @@ class ResponseContent(TypedDict, total=False):
     label: str
     reaction: "Reaction"
     bot_request: list[Any]
+    origin: str
     ends_wait: bool
 
 

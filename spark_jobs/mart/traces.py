@@ -75,7 +75,8 @@ def traces_of(read: Reader, is_theirs: IsTheirs) -> Traces:
             found.rows.add(row["id"])
             lines |= {carried["line"]} if "line" in carried else set()
     for row in _rows(read, "responses", _COLUMNS):
-        is_answer = row["in_reply_to"] in found.rows or row["message_id"] in found.messages
+        began_with = _carried(row.pop("content")).get("origin")
+        is_answer = row["in_reply_to"] in found.rows or not found.messages.isdisjoint((row["message_id"], began_with))
         if is_answer or is_of_them(row["channel"], row["sender_id"]) or is_of_them(row["channel"], row["platform_id"]):
             found.add(row)
     return Traces(

@@ -16,7 +16,7 @@ import apsw
 
 from shared.agents.answer_tags import HandOff, ToDestination, ToTeam
 from shared.channels import registry
-from shared.core import ids
+from shared.core import content, hops, ids
 from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import savepoint
 from shared.db.queue import events, messages, responses
@@ -175,6 +175,7 @@ def _to_chat(conn: apsw.Connection, asked: Message, chat_id: int, text: str) -> 
         sender=chat.name or chat.platform_id,
         message=text,
         agent=asked.agent,
+        content=content.encode({"origin": hops.origin(asked.content, asked.message_id)}),
     )
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from shared.agents import prompt
 from shared.channels import registry
-from shared.core import content, ids
+from shared.core import content, hops, ids
 from shared.core.content import ResponseContent
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
 from shared.db.queue.message_row import Message
@@ -156,6 +156,9 @@ def response(call: ToolCall, there: SpeakingPlace, text: str, carried: ResponseC
     if there.asked is not None:
         new = replies.response(there.asked, text, agent=call.agent.id, session_id=call.session.id)
         return new._replace(content=content.encode(content.decode(new.content) | (carried or {})))
+    because: ResponseContent = {}
+    if call.asked is not None:
+        because = {"origin": hops.origin(call.asked.content, call.asked.message_id)}
     return NewResponse(
         message_id=ids.new("proactive"),
         channel=there.channel,
@@ -165,5 +168,5 @@ def response(call: ToolCall, there: SpeakingPlace, text: str, carried: ResponseC
         message=text,
         agent=call.agent.id,
         session_id=call.session.id,
-        content=content.encode(carried or {}),
+        content=content.encode(because | (carried or {})),
     )
