@@ -1,9 +1,10 @@
 """Schedules by day (UTC) and series: how late each run began, which runs were doubled, and which were missed.
 
-A run was missed where the grid of the series has an instant between two runs, by its latest cron expression and zone.
-It counts on the day of the run after it. With ``misfire`` = ``coalesce`` such instants are left out on purpose after a
-downtime, and count as missed. What the series passes over once its next occurrence has been made was not missed: it was
-paused, its schedule was changed, or that occurrence was cancelled by hand.
+A run was missed where the grid of the series has an instant between two runs, by the cron expression and the zone of
+the later run. It counts on the day of that run; null where a run is of a release that kept neither. With ``misfire`` =
+``coalesce`` such instants are left out on purpose after a downtime, and count as missed. What the series passes over
+once its next occurrence has been made was not missed: it was paused, its schedule was changed, or that occurrence was
+cancelled by hand.
 
 Occurrences that should have begun since the last run count on the day of the mart's position, up to its instant, where
 the series still goes on: one that is paused, cancelled or at its end misses nothing.
@@ -11,7 +12,7 @@ the series still goes on: one that is paused, cancelled or at its end misses not
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
@@ -26,7 +27,7 @@ LATE_MS = 300_000
 """An occurrence that has not begun so long after its instant is missed for now. A turn before it may take as long."""
 
 LOOK_BACK_DAYS = 35
-"""A series of a month has its last run, and the row of its next occurrence, within these days."""
+"""A series of a month has its last run, and the row of its next occurrence, within these days before the position."""
 
 SCHEMA = StructType(
     [
@@ -45,34 +46,32 @@ def schedules(runs: DataFrame, messages: DataFrame, responses: DataFrame, *, at_
     """One row per (day, series_id), with the columns of ``SCHEMA``; the day is that of the run's start.
 
     Args:
-        runs: series_id, due_at, started_at (timestamps), message_id: ``schedule_runs``.
+        runs: series_id, recurrence, timezone, due_at, started_at, made_at, previous_due_at (timestamps):
+            ``schedule_runs``. A run whose occurrence was begun before has its own instant as the one before.
         messages: series_id, recurrence, timezone, status, scheduled_at, created_at (timestamps), message_id.
         responses: the same columns.
         at_ms: the instant of the position, in ms UTC.
     """
-    occurrences = messages.unionByName(responses).where("series_id IS NOT NULL")
-    grid = F.max_by(F.struct("recurrence", "timezone"), "created_at").alias("grid")
-    series = occurrences.where("recurrence IS NOT NULL").groupBy("series_id").agg(grid)
-    made = occurrences.groupBy("message_id").agg(F.min("created_at").alias("made_at"))
-    first = runs.groupBy("series_id", "due_at").agg(
-        F.count("*").alias("runs"),
-        F.min("started_at").alias("started_at"),
-        F.min_by("message_id", "started_at").alias("message_id"),
-    )
-    before = F.lag("due_at").over(Window.partitionBy("series_id").orderBy("due_at"))
-    due = first.withColumn("before", before).join(series, "series_id", "left").join(made, "message_id", "left")
     # The instant that is due is looked for once, when the occurrence is made: a downtime ends before that.
     until = F.least(F.unix_millis("due_at"), F.unix_millis("made_at") + 1)
     missed = F.udf(missed_between, LongType(), useArrow=False)
-    gaps = missed("grid.recurrence", "grid.timezone", F.unix_millis("before"), until)
+    gaps = missed("recurrence", "timezone", F.unix_millis("previous_due_at"), until)
+    is_again = F.coalesce(F.col("previous_due_at") == F.col("due_at"), F.lit(False))
+    is_known = F.col("recurrence").isNotNull() | F.col("made_at").isNotNull()
     late = F.greatest(F.unix_millis("started_at") - F.unix_millis("due_at"), F.lit(0))
-    begun = due.select(
-        F.to_date("started_at").alias("day"), "series_id", "runs", gaps.alias("missed"), late.alias("late")
+    begun = runs.select(
+        F.to_date("started_at").alias("day"),
+        "series_id",
+        F.lit(1).cast("long").alias("runs"),
+        is_again.cast("long").alias("doubled"),
+        F.when(is_again, F.lit(0)).when(is_known, gaps).alias("missed"),
+        F.when(~is_again, late).alias("late"),
     )
+    occurrences = messages.unionByName(responses).where("series_id IS NOT NULL")
     every = begun.unionByName(_missed_since(runs, occurrences, at_ms))
     return every.groupBy("day", "series_id").agg(
         F.sum("runs").alias("runs"),
-        F.sum(F.greatest(F.col("runs") - 1, F.lit(0))).alias("doubled"),
+        F.sum("doubled").alias("doubled"),
         F.sum("missed").alias("missed"),
         F.percentile_approx("late", 0.5).alias("late_p50_ms"),
         F.max("late").alias("late_max_ms"),
@@ -85,18 +84,27 @@ def _missed_since(runs: DataFrame, occurrences: DataFrame, at_ms: int) -> DataFr
     The newest occurrence tells whether a series goes on: an older row may still have its recurrence in the mart.
     """
     names = ("recurrence", "timezone", "status", "scheduled_at")
-    newest = occurrences.groupBy("series_id").agg(F.max_by(F.struct(*names), "created_at").alias("newest"))
+    day = F.to_date(F.timestamp_millis(F.lit(at_ms)))
+    begin = F.date_sub(day, LOOK_BACK_DAYS)
+    recent = occurrences.where(F.to_date("created_at") >= begin)
+    latest = F.max_by(F.struct(*names), F.struct("created_at", "message_id"))
+    newest = recent.groupBy("series_id").agg(latest.alias("newest"))
     live = newest.select("series_id", "newest.*").where("recurrence IS NOT NULL AND status <> 'paused'")
-    last = runs.groupBy("series_id").agg(F.unix_millis(F.max("due_at")).alias("last_due"))
+    last = (
+        runs.where(F.to_date("started_at") >= begin)
+        .groupBy("series_id")
+        .agg(F.unix_millis(F.max("due_at")).alias("last_due"))
+    )
     missed = F.udf(missed_until, LongType(), useArrow=False)
     scheduled = F.unix_millis("scheduled_at")
     count = missed("recurrence", "timezone", "status", scheduled, "last_due", F.lit(at_ms - LATE_MS))
     return (
         live.join(last, "series_id", "left")
         .select(
-            F.to_date(F.timestamp_millis(F.lit(at_ms))).alias("day"),
+            day.alias("day"),
             "series_id",
             F.lit(0).cast("long").alias("runs"),
+            F.lit(0).cast("long").alias("doubled"),
             count.alias("missed"),
             F.lit(None).cast("long").alias("late"),
         )
@@ -149,14 +157,16 @@ JOB = DailyJob(
     SCHEMA,
     2,
     {
-        "schedule_runs": ("series_id", "due_at", "started_at", "message_id"),
+        "schedule_runs": (
+            *("series_id", "recurrence", "timezone", "due_at", "started_at", "made_at", "previous_due_at"),
+        ),
         "messages": _OF_A_SERIES,
         "responses": _OF_A_SERIES,
     },
     schedules,
     days_before=LOOK_BACK_DAYS,
     has_present=True,
-    version=3,
+    version=4,
 )
 
 

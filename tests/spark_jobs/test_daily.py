@@ -133,7 +133,10 @@ def test_what_a_schedule_misses_moves_with_the_position_until_it_runs_again(spar
         " timezone, scheduled_at, series_id, created_at, updated_at)"
         " VALUES (?, 'task', 'schedule', 'ann', 'report', 'a', 1, 'pending', '0 * * * *', 'UTC', ?, 'series_1', ?, 5)"
     )
-    begun = "INSERT INTO schedule_runs (series_id, message_id, due_at, started_at) VALUES ('series_1', ?, ?, ?)"
+    begun = (
+        "INSERT INTO schedule_runs (series_id, message_id, due_at, started_at, recurrence, made_at, previous_due_at)"
+        " VALUES ('series_1', ?, ?, ?, '0 * * * *', ?, ?)"
+    )
 
     def missed(position):
         primary.replicate()
@@ -145,12 +148,12 @@ def test_what_a_schedule_misses_moves_with_the_position_until_it_runs_again(spar
         rows = spark.read.schema(schedules.JOB.schema).parquet(f"{out}/parquet").collect()
         return sorted((str(row.day), row.runs, row.missed) for row in rows)
 
-    primary.execute(begun, [("task_1", NOON, NOON)])
+    primary.execute(begun, [("task_1", NOON, NOON, NOON, None)])
     primary.execute(occurrence, [("task_2", NOON + HOUR_MS, NOON)])
     assert missed("2025-10-09T15:30:00Z") == [("2025-10-09", 1, 3)]
     primary.receive(1)
     assert missed("2025-10-10T00:30:00Z") == [("2025-10-09", 1, 0), ("2025-10-10", 0, 12)]
-    primary.execute(begun, [("task_2", NOON + HOUR_MS, NOON + 13 * HOUR_MS)])
+    primary.execute(begun, [("task_2", NOON + HOUR_MS, NOON + 13 * HOUR_MS, NOON, NOON)])
     primary.execute("UPDATE messages SET status = 'completed', recurrence = NULL WHERE message_id = 'task_2'")
     primary.execute(occurrence, [("task_3", NOON + 14 * HOUR_MS, NOON + 13 * HOUR_MS)])
     assert missed("2025-10-10T01:00:00Z") == [("2025-10-09", 1, 0), ("2025-10-10", 1, 0)]

@@ -37,7 +37,7 @@ def ack(conn: apsw.Connection, response_id: int, *, adapters: Collection[str], n
         return _acked_before(conn, response_id)
     ((message_id, agent, channel, series_id, scheduled_at),) = found
     if series_id is not None and scheduled_at is not None:
-        schedule_runs.begin(conn, series_id, message_id, due_ms=scheduled_at, now_ms=now_ms)
+        schedule_runs.begin(conn, "responses", response_id, now_ms=now_ms)
     events.append(
         conn,
         "response_acked",

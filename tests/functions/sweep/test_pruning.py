@@ -16,7 +16,6 @@ from shared.db.engine import meta
 from shared.db.engine.connection import rows, transaction
 from shared.db.engine.write_ahead_log import WriteAheadLog
 from shared.db.queue import conversations, events, responses
-from shared.db.queue.schedules import schedule_runs
 from shared.db.spending import usage
 from shared.db.spending.usage import Tokens, TurnName
 from shared.runtime.kick import Listener
@@ -51,7 +50,10 @@ def histories(conn, count, at_ms):
     with transaction(conn):
         for number in range(count):
             events.append(conn, "test", now_ms=at_ms)
-            schedule_runs.begin(conn, f"s{number}", "m", due_ms=at_ms, now_ms=at_ms)
+            insert = (
+                "INSERT INTO schedule_runs (series_id, message_id, due_at, started_at) VALUES (:series, 'm', :at, :at)"
+            )
+            rows(conn, insert, {"series": f"s{number}", "at": at_ms})
             dropped.record(conn, channel="x", reason="empty", now_ms=at_ms)
 
 

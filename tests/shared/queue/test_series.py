@@ -215,6 +215,23 @@ def test_each_occurrence_is_recorded_once_with_the_instants_of_its_due_and_of_it
         ]
 
 
+def test_a_run_keeps_the_grid_of_its_own_time_and_the_run_before_it(kind):
+    made = kind.plan(DAILY)
+    kind.finish(kind.begin(NINE), NINE + HOUR)
+    kind.begin(NINE + DAY)
+    found = rows(kind.conn, "SELECT recurrence, timezone, made_at, previous_due_at FROM schedule_runs ORDER BY id")
+    assert found == [(made.recurrence, "UTC", NOW, None), (made.recurrence, "UTC", NINE + HOUR, NINE)]
+
+
+def test_a_run_that_was_begun_before_has_its_own_instant_as_the_one_before(kind):
+    kind.plan(DAILY)
+    known = "INSERT INTO schedule_runs (series_id, message_id, due_at, started_at) VALUES (:series, :name, :due, 1)"
+    for name, due in (("other", NINE), ("later", NINE + DAY)):
+        rows(kind.conn, known, {"series": live(kind)[0][0], "name": name, "due": due})
+    kind.begin(NINE)
+    assert column(kind.conn, "SELECT previous_due_at FROM schedule_runs ORDER BY id DESC LIMIT 1") == [NINE]
+
+
 def test_an_unplanned_message_leaves_no_run(conn):
     put(conn)
     assert take(conn) is not None
@@ -244,7 +261,8 @@ def test_a_fetched_response_begins_with_its_acknowledgement(conn):
 def test_runs_are_pruned_from_the_oldest_in_bounded_steps_and_the_newest_stays(conn):
     with transaction(conn):
         for number in range(6):
-            schedule_runs.begin(conn, "s", f"task_{number}", due_ms=0, now_ms=NOW + number)
+            insert = "INSERT INTO schedule_runs (series_id, message_id, due_at, started_at) VALUES ('s', :name, 0, :at)"
+            rows(conn, insert, {"name": f"task_{number}", "at": NOW + number})
     for expected in (2, 2, 0):
         with transaction(conn):
             assert schedule_runs.prune(conn, older_than_ms=NOW + 4, limit=2) == expected

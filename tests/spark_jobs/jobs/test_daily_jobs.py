@@ -21,7 +21,10 @@ NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
 HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 NINTH, TENTH = date(2025, 10, 9), date(2025, 10, 10)
-INSTANTS = ("created_at", "due_at", "started_at", "process_after", "updated_at", "scheduled_at")
+INSTANTS = (
+    *("created_at", "due_at", "started_at", "process_after", "updated_at", "scheduled_at", "made_at"),
+    "previous_due_at",
+)
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +263,10 @@ def test_cost_says_how_many_turns_have_no_price(frame):
     ]
 
 
-RUN = "series_id string, due_at long, started_at long, message_id string"
+RUN = (
+    "series_id string, due_at long, started_at long, recurrence string, previous_due_at long, made_at long,"
+    " timezone string"
+)
 OCCURRENCE = (
     "series_id string, recurrence string, timezone string, status string, scheduled_at long, created_at long,"
     " message_id string"
@@ -276,11 +282,12 @@ def of_series(frame):
 def test_schedules_are_late_doubled_and_missed(of_series):
     runs = of_series(
         RUN,
-        ("s", NOON, NOON + 10),
-        ("s", NOON + HOUR_MS, NOON + HOUR_MS + 30),
-        ("s", NOON + HOUR_MS, NOON + HOUR_MS + 40),
-        ("s", NOON + 4 * HOUR_MS, NOON + 4 * HOUR_MS + 20),
-        ("once", NOON, NOON - 5),
+        ("s", NOON, NOON + 10, "0 0 * * *"),
+        ("s", NOON + HOUR_MS, NOON + HOUR_MS + 30, "0 * * * *", NOON),
+        ("s", NOON + HOUR_MS, NOON + HOUR_MS + 40, "0 * * * *", NOON + HOUR_MS),
+        ("s", NOON + 4 * HOUR_MS, NOON + 4 * HOUR_MS + 20, "0 * * * *", NOON + HOUR_MS),
+        ("once", NOON, NOON - 5, None, None, NOON),
+        ("of an earlier release", NOON, NOON),
     )
     messages = of_series(
         OCCURRENCE,
@@ -288,11 +295,29 @@ def test_schedules_are_late_doubled_and_missed(of_series):
         ("s", "0 * * * *", "UTC", "pending", NOON + 5 * HOUR_MS, NOON + 1),
     )
     found = computed(SCHEDULES, runs, messages, of_series(OCCURRENCE), at_ms=NOON + 4 * HOUR_MS + 50)
-    assert found == [(NINTH, "once", 1, 0, 0, 0, 0), (NINTH, "s", 4, 1, 2, 20, 30)]
+    assert found == [
+        (NINTH, "of an earlier release", 1, 0, None, 0, 0),
+        (NINTH, "once", 1, 0, 0, 0, 0),
+        (NINTH, "s", 4, 1, 2, 20, 30),
+    ]
+
+
+def test_an_occurrence_that_was_begun_again_on_another_day_counts_there(of_series):
+    runs = of_series(
+        RUN,
+        ("s", NOON, NOON, "0 * * * *", NOON - HOUR_MS),
+        ("s", NOON, NOON + DAY_MS, "0 * * * *", NOON),
+    )
+    nothing = of_series(OCCURRENCE)
+    found = computed(SCHEDULES, runs, nothing, nothing, at_ms=NOON + DAY_MS)
+    assert found == [(NINTH, "s", 1, 0, 0, 0, 0), (TENTH, "s", 1, 1, 0, None, None)]
 
 
 def test_what_was_missed_since_the_last_run_counts_on_the_day_of_the_position(of_series):
-    runs = of_series(RUN, ("late", NOON, NOON + 10), ("reminder", NOON, NOON), ("well", NOON, NOON))
+    hourly = "0 * * * *"
+    runs = of_series(
+        RUN, ("late", NOON, NOON + 10, hourly), ("reminder", NOON, NOON, hourly), ("well", NOON, NOON, hourly)
+    )
     messages = of_series(
         OCCURRENCE,
         ("late", "0 * * * *", "UTC", "completed", NOON, NOON - HOUR_MS),
@@ -330,15 +355,11 @@ def test_what_a_series_passes_over_after_its_next_occurrence_is_made_is_not_miss
     """It was paused and resumed, or its schedule was changed, or the occurrence was cancelled by hand."""
     runs = of_series(
         RUN,
-        ("resumed", NOON, NOON),
-        ("resumed", NOON + 9 * HOUR_MS, NOON + 9 * HOUR_MS, "m1"),
-        ("down", NOON, NOON),
-        ("down", NOON + 9 * HOUR_MS, NOON + 9 * HOUR_MS, "proactive_1"),
+        ("resumed", NOON + 9 * HOUR_MS, NOON + 9 * HOUR_MS, "0 * * * *", NOON, NOON + 1),
+        ("down", NOON + 9 * HOUR_MS, NOON + 9 * HOUR_MS, "0 * * * *", NOON, NOON + 8 * HOUR_MS + 1),
     )
-    hourly = ("0 * * * *", "UTC", "pending", NOON + 9 * HOUR_MS)
-    messages = of_series(OCCURRENCE, ("resumed", *hourly, NOON + 1, "m1"))
-    responses = of_series(OCCURRENCE, ("down", *hourly, NOON + 8 * HOUR_MS + 1, "proactive_1"))
-    found = computed(SCHEDULES, runs, messages, responses, at_ms=NOON + 9 * HOUR_MS)
+    nothing = of_series(OCCURRENCE)
+    found = computed(SCHEDULES, runs, nothing, nothing, at_ms=NOON + 9 * HOUR_MS)
     assert [(series, missed) for _, series, _, _, missed, *_ in found] == [("down", 8), ("resumed", 0)]
 
 

@@ -50,7 +50,7 @@ def claim(
     check_all(claim, conn.changes())
     for each in claim.batch:
         if each.scheduled_at is not None and each.series_id is not None:
-            schedule_runs.begin(conn, each.series_id, each.message_id, due_ms=each.scheduled_at, now_ms=now_ms)
+            schedule_runs.begin(conn, "messages", each.id, now_ms=now_ms)
     events.append(
         conn,
         "chain_step_start",

@@ -30,7 +30,7 @@ def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, l
     ((series_id, scheduled_at, opens_for, is_inactive, *row),) = found
     claimed = claimed_row(row, token, opens_for, is_inactive=bool(is_inactive))
     if series_id is not None and scheduled_at is not None:
-        schedule_runs.begin(conn, series_id, claimed.message_id, due_ms=scheduled_at, now_ms=now_ms)
+        schedule_runs.begin(conn, "responses", response_id, now_ms=now_ms)
     return claimed
 
 

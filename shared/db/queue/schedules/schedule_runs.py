@@ -1,5 +1,7 @@
 """Schedule runs: the instants at which each occurrence of a series was due and was first claimed. Append-only."""
 
+from typing import Literal
+
 import apsw
 
 from shared.db.engine.connection import scalar
@@ -7,15 +9,20 @@ from shared.db.engine.connection import scalar
 _RECENT = 20  # of a series: a retry finds its own occurrence among them
 
 _INSERT = """
-    INSERT INTO schedule_runs (series_id, message_id, due_at, started_at)
-    SELECT :series, :message, :due, :now
-     WHERE :message NOT IN (SELECT message_id
-                              FROM (SELECT message_id
-                                      FROM schedule_runs
-                                     WHERE series_id = :series
-                                     ORDER BY id DESC
-                                     LIMIT :recent))
+    WITH occurrence AS (SELECT * FROM {table} WHERE id = :row AND scheduled_at IS NOT NULL),
+         recent AS (SELECT message_id, due_at
+                      FROM schedule_runs
+                     WHERE series_id = (SELECT series_id FROM occurrence)
+                     ORDER BY id DESC
+                     LIMIT :recent)
+    INSERT INTO schedule_runs (series_id, message_id, due_at, started_at, recurrence, timezone, made_at,
+                               previous_due_at)
+    SELECT series_id, message_id, scheduled_at, :now, recurrence, timezone, created_at,
+           (SELECT max(due_at) FROM recent WHERE due_at <= scheduled_at)
+      FROM occurrence
+     WHERE series_id IS NOT NULL AND message_id NOT IN (SELECT message_id FROM recent)
 """
+_INSERTS = {table: _INSERT.format(table=table) for table in ("messages", "responses")}
 
 _PRUNE = """
     DELETE FROM schedule_runs
@@ -29,9 +36,9 @@ _PRUNE = """
 """
 
 
-def begin(conn: apsw.Connection, series_id: str, message_id: str, *, due_ms: int, now_ms: int) -> None:
+def begin(conn: apsw.Connection, table: Literal["messages", "responses"], row_id: int, *, now_ms: int) -> None:
     """Record that an occurrence was claimed; a retry keeps the instant of its first claim."""
-    conn.execute(_INSERT, {"series": series_id, "message": message_id, "due": due_ms, "now": now_ms, "recent": _RECENT})
+    conn.execute(_INSERTS[table], {"row": row_id, "now": now_ms, "recent": _RECENT})
 
 
 def last_start(conn: apsw.Connection, series_id: str) -> int | None:
