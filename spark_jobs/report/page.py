@@ -38,7 +38,7 @@ def page(facts: Facts, place: str) -> str:
     return environment.get_template("report.html").render(
         state=state,
         verdict=said,
-        concerns=[(concern, concern.level is Level.WRONG) for concern in found],
+        concerns=[(concern, concern.level is Level.NEEDS_YOU) for concern in found],
         tiles=tiles(facts),
         sections=sections(facts),
         at=instant(facts.at_ms),

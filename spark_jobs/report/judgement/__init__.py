@@ -29,19 +29,19 @@ RULES: tuple[Callable[[Facts], Iterable[Concern]], ...] = (
 
 
 def judge(facts: Facts) -> tuple[Concern, ...]:
-    """All that is wrong or to be looked at, the worst first."""
+    """All that needs a person, as ``emulator status`` says it, or is to be looked at, the worst first."""
     return worst_first([concern for rule in RULES for concern in rule(facts)])
 
 
 def verdict(facts: Facts, concerns: tuple[Concern, ...]) -> tuple[str, str]:
     """How the postroom is doing: ``wrong``, ``watch``, ``well`` or ``empty``, and a sentence."""
-    wrong = sum(concern.level is Level.WRONG for concern in concerns)
+    wrong = sum(concern.level is Level.NEEDS_YOU for concern in concerns)
     watch = len(concerns) - wrong
     also = f", and {_things(watch)} to look at" if watch else ""
     if wrong:
-        return "wrong", f"{_things(wrong).capitalize()} {'is' if wrong == 1 else 'are'} wrong{also}."
+        return "wrong", f"{_things(wrong).capitalize()} {'needs' if wrong == 1 else 'need'} you{also}."
     if watch:
-        return "watch", f"Nothing is broken. {_things(watch).capitalize()} to look at."
+        return "watch", f"Nothing needs you. {_things(watch).capitalize()} to look at."
     if facts.first_day() is None:
         return "empty", "There is nothing to judge: no message has come for two months."
     return "well", "All is well."

@@ -6,15 +6,15 @@ from enum import IntEnum
 
 
 class Level(IntEnum):
-    """How bad it is."""
+    """How bad it is. What stops the work now no history can tell: that is *not ready* in ``emulator status``."""
 
-    WRONG = 2
+    NEEDS_YOU = 2
     WATCH = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """One thing that is wrong, or to be looked at.
+    """One thing that needs a person, or is to be looked at.
 
     Args:
         what: a sentence with numbers.

@@ -21,7 +21,7 @@ def dead_responses(facts: Facts) -> Iterator[Concern]:
     if not dead:
         return
     yield Concern(
-        Level.WRONG if any(is_fresh(facts, row) for row in rows) else Level.WATCH,
+        Level.NEEDS_YOU if any(is_fresh(facts, row) for row in rows) else Level.WATCH,
         f"{plural(dead, 'answer')} could not be delivered in the last 7 days: {_by_channel(rows, 'still_dead')}.",
         "Read what the platform said, mend it, then retry or discard them.",
         "emulator responses list",
@@ -59,7 +59,7 @@ def silent_channels(facts: Facts) -> Iterator[Concern]:
         if is_silent and same_weekday and sum(map(bool, before)) >= BUSY_DAYS:
             last = max(at for at, count in received.items() if count)
             yield Concern(
-                Level.WRONG,
+                Level.NEEDS_YOU,
                 f"Channel {name(channel)} is silent: nothing has come since {day(last)}"
                 + (f"; before, {number(median(usual))} messages a day were usual." if usual else "."),
                 "See whether its webhook is registered and the platform reaches this Postroom.",

@@ -26,7 +26,7 @@ def dead_messages(facts: Facts) -> Iterator[Concern]:
     agents = by(rows, "agent", "dead")
     share = "Most were" if len(agents) > 1 else "It was" if dead == 1 else "All were"
     yield Concern(
-        Level.WRONG if any(is_fresh(facts, row) for row in rows) else Level.WATCH,
+        Level.NEEDS_YOU if any(is_fresh(facts, row) for row in rows) else Level.WATCH,
         f"{plural(dead, 'message')} of the last 7 days {'is' if dead == 1 else 'are'} dead, without an answer "
         f"({causes}). {share} for agent {name(next(iter(agents)))}.",
         "Read the reasons, mend the cause, then retry or discard them.",
@@ -44,7 +44,7 @@ def overdue_messages(facts: Facts) -> Iterator[Concern]:
     count = sum(row["messages"] - row["running"] for row in late)
     oldest = min(late, key=lambda row: row["due_at"])
     yield Concern(
-        Level.WRONG,
+        Level.NEEDS_YOU,
         f"{plural(count, 'message')} {'has' if count == 1 else 'have'} been due for more than an hour and no turn has "
         f"taken {'it' if count == 1 else 'them'}; the oldest, for agent {name(oldest['agent'])}, for "
         f"{span(facts.at_ms - oldest['due_at'])}.",

@@ -113,7 +113,7 @@ def test_the_verdict_comes_first_and_says_what_to_do():
     html = page(facts(failures=[failed(0, "<b>", "killed", 1, 5, dead=1)]), "/mart")
     said = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html.partition("<body>")[2]))
     assert said.startswith(
-        " Postroom report · 9 Oct 2025, 12:00 UTC ! One thing is wrong. Wrong "
+        " Postroom report · 9 Oct 2025, 12:00 UTC ! One thing needs you. Needs you "
         "1 message of the last 7 days is dead, without an answer (1 killed). It was for agent &lt;b&gt;. plot "
         "Read the reasons, mend the cause, then retry or discard them. emulator messages list "
     )

@@ -11,7 +11,7 @@ def said(rule, **rows):
     return [concern.what for concern in rule(facts(**rows))]
 
 
-@pytest.mark.parametrize(("days", "level"), [(1, [Level.WRONG]), (6, [Level.WATCH]), (7, [])])
+@pytest.mark.parametrize(("days", "level"), [(1, [Level.NEEDS_YOU]), (6, [Level.WATCH]), (7, [])])
 def test_answers_that_did_not_arrive_are_counted_by_channel(days, level):
     rows = [delivered(days, "discord", 5, dead=2), delivered(days, "telegram", 5, dead=1)]
     found = list(delivery.dead_responses(facts(deliveries=rows)))

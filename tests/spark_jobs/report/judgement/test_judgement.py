@@ -6,7 +6,7 @@ from spark_jobs.report.judgement import judge, verdict
 from spark_jobs.report.judgement.concern import Concern, Level
 from tests.spark_jobs.report.samples import DAY_MS, NOON, bad_month, facts, month, volume
 
-WRONG, WATCH = Concern(Level.WRONG, "a", "b"), Concern(Level.WATCH, "c", "d")
+WRONG, WATCH = Concern(Level.NEEDS_YOU, "a", "b"), Concern(Level.WATCH, "c", "d")
 
 
 def test_a_good_month_has_no_concerns():
@@ -17,7 +17,7 @@ def test_a_good_month_has_no_concerns():
 
 def test_a_bad_month_is_told_with_the_worst_first():
     found = judge(facts(**bad_month()))
-    assert [concern.level for concern in found] == [Level.WRONG] * 4 + [Level.WATCH] * 4
+    assert [concern.level for concern in found] == [Level.NEEDS_YOU] * 4 + [Level.WATCH] * 4
     assert [concern.section for concern in found] == [
         "failures", "backlog", "deliveries", "volume", "deliveries", "deliveries", "schedules", "costs",
     ]  # fmt: skip
@@ -26,9 +26,9 @@ def test_a_bad_month_is_told_with_the_worst_first():
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        ((WRONG,), ("wrong", "One thing is wrong.")),
-        ((WRONG, WRONG, WATCH), ("wrong", "2 things are wrong, and one thing to look at.")),
-        ((WATCH, WATCH), ("watch", "Nothing is broken. 2 things to look at.")),
+        ((WRONG,), ("wrong", "One thing needs you.")),
+        ((WRONG, WRONG, WATCH), ("wrong", "2 things need you, and one thing to look at.")),
+        ((WATCH, WATCH), ("watch", "Nothing needs you. 2 things to look at.")),
         ((), ("well", "All is well.")),
     ],
 )

@@ -29,12 +29,12 @@ def test_dead_messages_are_counted_by_cause_and_agent():
     assert concern.what == (
         "4 messages of the last 7 days are dead, without an answer (3 killed, 1 auth). Most were for agent coder."
     )
-    assert (concern.level, concern.command) == (Level.WRONG, "emulator messages list")
+    assert (concern.level, concern.command) == (Level.NEEDS_YOU, "emulator messages list")
     assert said(turns.dead_messages, failures=rows[:1])[0].endswith("(3 killed). All were for agent coder.")
     assert said(turns.dead_messages, failures=rows[1:])[0].endswith("(1 auth). It was for agent support.")
 
 
-@pytest.mark.parametrize(("days", "level"), [(1, [Level.WRONG]), (2, [Level.WATCH]), (6, [Level.WATCH]), (7, [])])
+@pytest.mark.parametrize(("days", "level"), [(1, [Level.NEEDS_YOU]), (2, [Level.WATCH]), (6, [Level.WATCH]), (7, [])])
 def test_dead_messages_of_today_and_yesterday_are_wrong_and_those_of_the_week_are_to_be_looked_at(days, level):
     rows = [failed(days, "coder", "killed", 1, 5, dead=1)]
     assert [concern.level for concern in turns.dead_messages(facts(failures=rows))] == level
