@@ -31,7 +31,6 @@ def configure(function: str, level: str = "INFO") -> None:
 
     common: list[Any] = [
         name_function,
-        structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]

@@ -27,7 +27,7 @@ def memory(scale: Scale) -> Iterator[Line]:
         55,
         "MB",
         beside=", ".join(f"{name} {size:.0f}" for name, size in found.items()),
-        reason="the interpreter, uvicorn, pydantic and SQLite are 45 MB of it",
+        reason="the interpreter, uvicorn, pydantic and SQLite are 41 MB of it",
     )
 
 
