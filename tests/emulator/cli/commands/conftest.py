@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -85,10 +86,11 @@ def _answers(url: str, process: "subprocess.Popen[bytes]", log: Path) -> bool:
 
 
 def stop(process: "subprocess.Popen[bytes]", served: Postroom) -> None:
-    """End what ``serve`` started."""
+    """End what ``serve`` started, and remove the folder of its sockets."""
     served.conn.close()
     process.terminate()
     process.wait(60)
+    shutil.rmtree(served.run_dir)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from shared.agents.programs.containment import ProgramCommand
 from shared.agents.programs.limits import Ending, Limits
 from shared.agents.programs.run import ProgramRun
 from tests.containments import CONTAINMENTS, SUPERVISOR
+from tests.serving import leap
 
 HOLDS = "import subprocess, sys; subprocess.run([sys.executable, '-I', '-S', '-c', {!r}])"
 GREEDY = "x = bytearray(200_000_000); import time; time.sleep(600)"
@@ -153,14 +154,24 @@ def test_files_in_memory_count_as_memory(tmp_path, folder):
 
 
 def test_a_line_of_output_keeps_an_idle_program_alive_and_a_tool_has_a_limit_of_its_own(tmp_path):
-    """The output comes every 100 ms for longer than the limit; the tool is silent for longer than that."""
-    source = (
-        "import time\n"
-        "for _ in range(8): print('x', flush=True); time.sleep(0.1)\n"
-        "print('tool', flush=True); time.sleep(0.8); print('over')"
-    )
-    ending, said = run(SUPERVISOR, source, tmp_path, idle_ms=600, tool_ms=30_000)
-    assert (ending.word, said[-2:]) == ("ended", [b"tool\n", b"over\n"])
+    """Forty seconds before each line, of a minute's limit; the tool is silent for five minutes."""
+    words = [sys.executable, "-I", "-S", "-c", "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"]
+    command = ProgramCommand(words, tmp_path, {"PATH": os.environ["PATH"]}, ())
+
+    async def go():
+        limits = Limits(idle_ms=60_000, tool_ms=600_000)
+        async with ProgramRun(command, limits, SUPERVISOR, line_limit=10_000) as running:
+            said = running.lines()
+            for word, seconds in ((b"x\n", 40), (b"x\n", 40), (b"tool\n", 40), (b"over\n", 300)):
+                leap(seconds)
+                await running.write(word, close=word == b"over\n")
+                assert await anext(said) == word
+                if word == b"tool\n":
+                    running.tool_began()
+            assert [line async for line in said] == []
+        return running.ending.word
+
+    assert asyncio.run(asyncio.wait_for(go(), 600)) == "ended"
 
 
 def test_after_a_result_a_program_may_end_by_itself(tmp_path):

@@ -15,7 +15,7 @@ from emulator.cli.commands.past.replay import chosen, replay
 from shared.db.engine import past
 from shared.db.engine.connection import rows, transaction
 from shared.db.engine.past import Past
-from tests.emulator.cli.commands.conftest import Postroom, serve
+from tests.emulator.cli.commands.conftest import Postroom, serve, stop
 from tests.emulator.harness import ROOT
 from tests.support import answer, make_agent, make_session, put
 
@@ -52,10 +52,9 @@ def postroom(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postroom]:
             cwd=ROOT, env=inherited | own, stdout=log, stderr=log,
         )  # fmt: skip
     yield served
-    served.conn.close()
-    for each in (process, dispatch):
-        each.terminate()
-        each.wait(60)
+    dispatch.terminate()
+    dispatch.wait(60)
+    stop(process, served)
 
 
 @pytest.fixture(autouse=True)

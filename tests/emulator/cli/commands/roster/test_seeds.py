@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from emulator.cli.client import find
-from tests.emulator.cli.commands.conftest import Postroom, serve
+from tests.emulator.cli.commands.conftest import Postroom, serve, stop
 
 FILE = """
 default = "coder"
@@ -33,9 +33,7 @@ def fresh(tmp_path: Path) -> Iterator[Postroom]:
     """A Postroom after its first start without a file: it has one agent."""
     process, served = serve(tmp_path)
     yield served
-    served.conn.close()
-    process.kill()
-    process.wait(10)
+    stop(process, served)
 
 
 @pytest.fixture
