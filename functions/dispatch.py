@@ -54,6 +54,7 @@ from shared.turns.run.turn_runner import RunningTurn, TurnRunner
 log = logs.get()
 
 _HOST = "dispatch_host"  # in meta: where dispatch ran last, until it ends well; see ``host.identity``
+_BEGAN = "dispatch_began_at"  # in meta: when it began to run there, in ms
 _REPLAY_PAUSE_S = 1.0  # between looks for a replay that waits, in a copy of the past
 
 
@@ -106,9 +107,11 @@ class Dispatch(WorkerService):
             agent_pauses.try_at_start(conn, now_ms=now_ms)
             this = host.identity(meta.get(conn, "epoch"))
             is_lost = meta.get(conn, _HOST) != this
+            since_ms = int(meta.get(conn, _BEGAN) or 0)
             meta.put(conn, _HOST, this)
+            meta.put(conn, _BEGAN, str(now_ms))
             policy = RetryPolicy.of(self.settings)
-            return turns.rescue(conn, policy, now_ms=now_ms, everything=True, is_host_lost=is_lost)
+            return turns.rescue(conn, policy, now_ms=now_ms, everything=True, is_host_lost=is_lost, since_ms=since_ms)
 
         lost = await self.writer.run(work)
         self._has_repaired = True

@@ -165,6 +165,7 @@ def rescue(
     now_ms: int,
     everything: bool = False,
     is_host_lost: bool = False,
+    since_ms: int | None = None,
     only: Collection[int] | None = None,
     limit: int | None = None,
 ) -> list[Claim]:
@@ -174,15 +175,16 @@ def rescue(
     *limit*: so many of them; a turn takes a dozen statements.
 
     Where one of the turns had a suspect, that speaks against the suspect and not against what ran beside it. Where none
-    had, dispatch went away without those that wait, which acquits them.
+    had, dispatch went away without those that wait, which acquits them: those that waited since *since_ms*, when that
+    dispatch began. A later wait may be for this very loss, which a sweep saw first.
     """
     lost = [claim for claim, lease in claims.running(conn) if everything or lease < now_ms]
     if only is not None:
         lost = [claim for claim in lost if claim.session_id in only]
     lost = lost[:limit]
     has_suspect = any(map(_is_suspect, lost))
-    if everything and only is None and not (is_host_lost or has_suspect):
-        claims.acquit(conn, now_ms=now_ms)
+    if since_ms is not None and not (is_host_lost or has_suspect):
+        claims.acquit(conn, since_ms=since_ms, now_ms=now_ms)
     failure = Failure(HOST_LOST if is_host_lost else PROCESS_GONE, code="process_gone")
     for claim in lost:
         fail(conn, claim, replace(failure, suspicion=_weight(claim, is_host_lost, has_suspect)), policy, now_ms=now_ms)

@@ -9,7 +9,8 @@ from shared.core.settings import Settings
 from shared.db.engine import meta
 from shared.db.engine.connection import rows, transaction
 from shared.queue import turns
-from tests.support import NOW, column, put, row, take
+from shared.queue.turns import RetryPolicy
+from tests.support import LEASE, NOW, column, put, row, take
 
 
 def begins(conn, *, ends_well=False):
@@ -52,6 +53,21 @@ def test_a_kill_of_dispatch_while_a_suspect_waits_acquits_it_and_a_stop_does_not
         begins(conn, ends_well=ends_well and number == 2)
     assert begins(conn) == (suspicion, 0)
     assert (row(conn, "messages")["process_after"] is None) == (suspicion is None)
+
+
+def test_a_loss_that_a_sweep_saw_first_acquits_nobody(conn):
+    """The lease of a turn may run out before dispatch starts again: nothing runs then, and a suspect waits already."""
+    put(conn)
+    begins(conn)
+    for number in range(2):
+        take(conn, token=f"turn_{number}")
+        begins(conn)
+    began_ms = int(meta.get(conn, "dispatch_began_at"))
+    take(conn, now_ms=began_ms, token="turn_2")
+    with transaction(conn):
+        turns.rescue(conn, RetryPolicy.of(Settings.load()), now_ms=began_ms + LEASE + 1)
+    assert begins(conn) == (30, 0)
+    assert row(conn, "messages")["process_after"] is not None
 
 
 @pytest.mark.parametrize("key", ["epoch", "dispatch_host"])

@@ -316,9 +316,10 @@ class Model:
         self.advance(now)
 
     def acquit(self, now: int) -> None:
-        """Dispatch went away, and with it no suspect: nothing speaks against what waited."""
+        """Dispatch went away, which began just now, and with it no suspect: nothing speaks against what waited."""
         for each in self.messages.values():
-            if each.trigger and each.status == "pending" and each.failure == "process_gone" and each.suspicion:
+            is_lost = each.trigger and each.status == "pending" and each.failure == "process_gone"
+            if is_lost and each.suspicion and each.updated_at <= now:  # the clock may have been set back since
                 each.suspicion, each.process_after, each.updated_at = 0, None, now
 
     def give_back(self, token: str, now: int) -> None:

@@ -349,7 +349,13 @@ class Store(RuleBasedStateMachine):
     def the_turns_of_the_dead_are_failed(self, *, everything, is_host_lost=False):
         lost = [token for token in self.model.running() if everything or self.model.held(token)[0].lease < self.now]
         with transaction(self.conn):
-            rescued = turns.rescue(self.conn, RETRY, now_ms=self.now, everything=everything, is_host_lost=is_host_lost)
+            rescued = turns.rescue(
+                *(self.conn, RETRY),
+                now_ms=self.now,
+                everything=everything,
+                is_host_lost=is_host_lost,
+                since_ms=self.now if everything else None,
+            )
         assert [claim.token for claim in rescued] == lost
         suspects = [token for token in lost if any(self.model.is_suspect(each.id) for each in self.model.held(token))]
         if everything and not (is_host_lost or suspects):

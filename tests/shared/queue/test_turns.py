@@ -309,7 +309,7 @@ def lose(conn, *chats, now_ms, is_host_lost=False):
     for chat in chats:
         assert take(conn, chat=chat, now_ms=now_ms) is not None
     with transaction(conn):
-        turns.rescue(conn, POLICY, now_ms=now_ms, everything=True, is_host_lost=is_host_lost)
+        turns.rescue(conn, POLICY, now_ms=now_ms, everything=True, is_host_lost=is_host_lost, since_ms=now_ms)
 
 
 def test_a_message_that_takes_dispatch_down_whenever_it_runs_dies_at_last(conn):

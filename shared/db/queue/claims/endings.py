@@ -123,12 +123,13 @@ ACQUIT = """
     UPDATE messages
        SET suspicion = NULL, process_after = NULL, updated_at = :now
      WHERE trigger = 1 AND status = 'pending' AND failure = 'process_gone' AND suspicion IS NOT NULL
+       AND updated_at <= :since
 """
 
 
-def acquit(conn: apsw.Connection, *, now_ms: int) -> None:
-    """Dispatch went away while these messages waited: it may do so without them. They wait no longer."""
-    conn.execute(ACQUIT, {"now": now_ms})
+def acquit(conn: apsw.Connection, *, since_ms: int, now_ms: int) -> None:
+    """Dispatch began at *since_ms* and went away, and these messages waited all that time. They wait no longer."""
+    conn.execute(ACQUIT, {"since": since_ms, "now": now_ms})
 
 
 _SET_ASIDE = """
