@@ -148,7 +148,7 @@ class Components:
             ),
             self.gateway.answers(self.s3.url, limit_s=_ANSWER_LIMIT_S),
         )
-        stops = [f"{each.name} is down: {each.problem}" for each in self.functions.all if each.problem is not None]
+        stops = [f"{each.name} does not run: {each.problem}" for each in self.functions.all if each.problem is not None]
         if self.relay is not None and self.relay.problem is not None:
             stops.append(f"the Discord relay is down: {self.relay.problem}")
         if answer is None and self.functions["api"].problem is None:
@@ -264,7 +264,7 @@ class Components:
 
 
 def _and(known: Sequence[str], more: Sequence[str]) -> list[str]:
-    """Both, without what is *known*, perhaps with another reason: that replication is behind."""
+    """Both, without what is *known*, with a nearer reason: that replication is behind, that a function does not run."""
     subjects = {each.partition(":")[0] for each in known}
     return [*known, *(each for each in more if each.partition(":")[0] not in subjects)]
 

@@ -30,16 +30,25 @@ class ReportWriter:
         url: of the replica.
         verify_every_ms: how often a restore is compared; 0: never.
         is_behind: whether commits do not reach the bucket.
+        why_behind: whether the bucket answers us then, and how often Litestream was restarted.
     """
 
     def __init__(
-        self, database: Path, url: str, lease: Lease, *, verify_every_ms: int, is_behind: Callable[[], bool]
+        self,
+        database: Path,
+        url: str,
+        lease: Lease,
+        *,
+        verify_every_ms: int,
+        is_behind: Callable[[], bool],
+        why_behind: Callable[[], tuple[bool | None, int]],
     ) -> None:
         self._database = database
         self._url = without_query(url)
         self._lease = lease
         self._verify_every_ms = verify_every_ms
         self._is_behind = is_behind
+        self._why_behind = why_behind
         self._behind_since: int | None = None
         self._counting_since: int | None = None
         there = replica_report.read(database)
@@ -90,6 +99,7 @@ class ReportWriter:
 
     def _report(self, now_ms: int) -> ReplicaReport:
         there = self._lease.record
+        bucket_answers, restarts = self._why_behind()
         return ReplicaReport(
             at=now_ms,
             url=self._url,
@@ -105,6 +115,8 @@ class ReportWriter:
             counting_since=self._counting_since or now_ms,
             survey=self._survey,
             sizes=self._sizes,
+            bucket_answers=bucket_answers,
+            restarts=restarts,
         )
 
 

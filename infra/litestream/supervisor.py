@@ -109,7 +109,10 @@ class LitestreamSupervisor:
         )
         self._looks = LitestreamLooks(lease, self.life, pace, report)
         self.reports = ReportWriter(
-            database, replica, lease, verify_every_ms=verify_ms, is_behind=lambda: self.is_behind
+            *(database, replica, lease),
+            verify_every_ms=verify_ms,
+            is_behind=lambda: self.is_behind,
+            why_behind=lambda: (self._looks.bucket_answers, self._looks.restarts),
         )
         self.upkeep = LeaseUpkeep(
             *(lease, self.life, self._history),

@@ -77,6 +77,25 @@ def test_a_dead_s3_is_named_with_its_cause(emulator: Start, project: Path) -> No
     assert running.get("/_emulator/ready") == (200, b'{"status": "ready"}'), "messages are stored all the same"
 
 
+def test_a_function_that_is_down_is_named_once_with_its_cause(emulator: Start, project: Path) -> None:
+    """The API tells too that nobody listens; the emulator knows why."""
+    running = emulator("--no-watch")
+    pid = next(each["pid"] for each in running.status["functions"] if each["name"] == "dispatch")
+    (project / "functions" / "dispatch.py").write_text("raise SystemExit(3)\n")
+    os.kill(pid, signal.SIGKILL)
+
+    def said() -> list[str]:
+        shown = command(project, "status").stdout.splitlines()
+        return [line for line in shown if "dispatch" in line and "/dispatch" not in line]
+
+    def is_down() -> bool:
+        lines = said()
+        return len(lines) == 2 and lines[0].startswith("  not ready: dispatch does not run: it ended")
+
+    wait_until(is_down, what="one sentence with the cause, and one line of the table")
+    assert said()[1].startswith("  dispatch    down, generation ")
+
+
 def test_the_log_has_what_the_terminal_had_and_is_private(emulator: Start, project: Path) -> None:
     running = emulator("--no-watch")
     log = project / ".emulator" / "logs" / "emulator.log"

@@ -143,17 +143,16 @@ def _why_not(agent: StoredAgent) -> str | None:
 
 
 def state(path: Path, chosen: Settings, *, now_ms: int) -> Iterator[Finding]:
-    """What the database of *path* says of its health."""
+    """What the database of *path* says of its health; its disk is a check of the machine."""
     try:
         conn = open_connection(path, readonly=True)
         try:
-            found = health.of(conn, path, AccessPolicy.of(chosen), timezone=chosen.timezone, now_ms=now_ms)
+            needs = health.needs_of_rows(conn, path, AccessPolicy.of(chosen), timezone=chosen.timezone, now_ms=now_ms)
         finally:
             conn.close()
     except (PostroomError, apsw.Error):
         return  # there is no database, or one of an older release; ``database`` tells
-    yield from (problem("not ready", sentence) for sentence in found.stops)
-    yield from (warning("needs you", sentence) for sentence in found.needs)
+    yield from (warning("needs you", sentence) for sentence in needs)
 
 
 def token(chosen: Settings, found: Sequence[StoredAgent]) -> Finding:

@@ -13,13 +13,14 @@ from emulator.base import ports
 from emulator.cli.checks.finding import Finding, ok, problem, warning
 from shared.agents.programs import containment
 from shared.agents.programs.containment import LeashPolicy
+from shared.conversation.access import health
 from shared.core.errors import ConfigInvalid
 from shared.db.replica import litestream_program
 
 _JAVA = 17  # Spark's oldest
 _NODE = 22  # "engines" of the npm package of Claude Code, in the version that this release is tested with
 _MEMORY_MB = 512  # the system itself takes 230
-_DISK_LOW_MB, _DISK_FULL_MB = 1024, 100
+_DISK_LOW_MB = 1024
 _MB = 1024 * 1024
 _INSTALL_JAVA = "sudo apt-get install default-jre-headless"
 
@@ -111,13 +112,16 @@ def memory() -> Finding:
 
 
 def disk(folder: Path) -> Finding:
-    """What is free where the files will be."""
+    """What is free where the files will be; where it stops the work or needs somebody, in the words of the status."""
     there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.is_dir())
-    free_mb = shutil.disk_usage(there).free // _MB
-    says = f"{free_mb} MB free at {there}"
-    if free_mb < _DISK_FULL_MB:
-        return problem("disk", f"{says}: the database can't grow", "delete files there, or move the state elsewhere")
-    if free_mb < _DISK_LOW_MB:
+    free = shutil.disk_usage(there).free
+    found = health.of_disk(there, free)
+    if found.stops:
+        return problem("disk", *found.stops)
+    if found.needs:
+        return warning("disk", *found.needs)
+    says = f"{free // _MB} MB free at {there}"
+    if free < _DISK_LOW_MB * _MB:
         return warning("disk", f"{says}: little for a database and its replica", "delete files there")
     if not os.access(there, os.W_OK):
         return problem("disk", f"{there} can't be written", f"sudo chown {os.environ.get('USER', 'YOU')} {there}")

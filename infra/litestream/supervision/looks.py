@@ -29,6 +29,7 @@ class LitestreamLooks:
 
     Attributes:
         behind: the trouble that Litestream runs, and yet commits do not reach the bucket.
+        bucket_answers: us, at the last look at which Litestream was behind; None: it is not, or we did not ask.
     """
 
     def __init__(self, lease: Lease, life: LitestreamLife, pace: LookPace, report: Callable[..., None]) -> None:
@@ -41,6 +42,12 @@ class LitestreamLooks:
         self._files = local_files.FilePace()
         self._watch = StandstillWatch(pace.still_s)
         self._newest = ""  # the newest file in the bucket that a look has found
+        self.bucket_answers: bool | None = None
+
+    @property
+    def restarts(self) -> int:
+        """How often Litestream was restarted since it last caught up, because it stood still."""
+        return self._watch.restarts
 
     async def run(self) -> None:
         """Look for ever, more often while Litestream is behind."""
@@ -70,7 +77,7 @@ class LitestreamLooks:
         was_behind = self.behind.problem is not None
         self.behind.see(problem)
         if problem is None:
-            self._watch = self._watch.caught_up()
+            self._watch, self.bucket_answers = self._watch.caught_up(), None
             await self._remove_sent(asked, replicated)
         elif was_behind and CANT_READ in problem:  # once may be chance
             self._report("replicate.mending", reason=problem)
@@ -121,7 +128,9 @@ class LitestreamLooks:
             async with asyncio.timeout(limit_s):
                 newest = await self._lease.ask_store(lambda store: newest_file(store, prefix, known))
         except (PostroomError, TimeoutError):
+            self.bucket_answers = False
             return None
+        self.bucket_answers = True
         if prefix != self._lease.record.current:
             return None  # another Litestream has begun meanwhile
         self._newest = newest

@@ -22,6 +22,7 @@ class Limits:
         memory_bytes: of the program and all that it started, as the kernel counts resident pages, and of
             its ``/tmp`` and ``/dev/shm``.
         disk_bytes: of the folders where the program may write.
+        agent: whose they are, for the command in a sentence.
     """
 
     idle_ms: int = 300_000
@@ -29,8 +30,20 @@ class Limits:
     output_bytes: int = 8 * 1024 * 1024
     memory_bytes: int = 4 * 1024**3
     disk_bytes: int = 2 * 1024**3
+    agent: str = "AGENT"
+
+    def ended(self, what: str, setting: str) -> str:
+        """The reason of an end by a limit: what the program did, that Postroom ended it, and how to change the limit.
+
+        Args:
+            setting: of an agent, such as ``idle_timeout_ms``.
+        """
+        name, _, unit = setting.rpartition("_")
+        command = f"emulator agents set {self.agent} --{name.replace('_', '-')} {_VALUES[unit]}"
+        return f"{what}, so Postroom ended it ({setting} of the agent is the limit; to change it: `{command}`)"
 
 
+_VALUES = {"ms": "TIME", "bytes": "BYTES", "mb": "MB"}
 DEFAULT_LIMITS = Limits()
 
 

@@ -145,7 +145,8 @@ class ProgramRun:
                 if self.ending is not None:
                     return
                 if size > self._limits.output_bytes:
-                    self._stop("output_limit", f"the program wrote more than {self._limits.output_bytes} bytes")
+                    what = f"the program wrote more than {self._limits.output_bytes} bytes"
+                    self._stop("output_limit", self._limits.ended(what, "output_limit_bytes"))
                     return
                 yield line
                 await pace.rest()
@@ -243,13 +244,11 @@ class ProgramRun:
         if self._loop.time() < self._since + self._patience_s:
             self._set_alarm()
         elif self._tools:
-            self._stop(
-                "tool_timeout", f"a tool call took more than {self._patience_s:g} s (tool_timeout_ms of the agent)"
-            )
+            what = f"a tool call of the program took more than {self._patience_s:g} s"
+            self._stop("tool_timeout", self._limits.ended(what, "tool_timeout_ms"))
         else:
-            self._stop(
-                "idle_timeout", f"the program wrote nothing for {self._patience_s:g} s (idle_timeout_ms of the agent)"
-            )
+            what = f"the program wrote nothing for {self._patience_s:g} s"
+            self._stop("idle_timeout", self._limits.ended(what, "idle_timeout_ms"))
 
     async def _look_at_size(self) -> None:
         """Look now and then. The first look comes later too: most programs are gone by then."""
@@ -260,15 +259,13 @@ class ProgramRun:
                 > self._limits.memory_bytes
             ):
                 limit_mb = self._limits.memory_bytes // 1024**2
-                reason = f"the program and what it started held more than {limit_mb} MB (memory_limit_mb of the agent)"
-                self._stop("memory_limit", reason)
+                what = f"the program and what it started held more than {limit_mb} MB"
+                self._stop("memory_limit", self._limits.ended(what, "memory_limit_mb"))
             elif await asyncio.to_thread(self._disk.is_over):
                 limit_mb = self._limits.disk_bytes // 1024**2
-                self._stop(
-                    "disk_limit",
-                    f"the folders of the session held more than {limit_mb} MB (disk_limit_mb of the agent); what this "
-                    "turn wrote was deleted, the largest files first, until they held less",
-                )
+                what = f"the program's folders held more than {limit_mb} MB"
+                deleted = "what this turn wrote was deleted, the largest files first, until they held less"
+                self._stop("disk_limit", f"{self._limits.ended(what, 'disk_limit_mb')}; {deleted}")
 
 
 _OWN_SIGNALS = {-number for number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)}

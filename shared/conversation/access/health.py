@@ -38,6 +38,12 @@ class Health(NamedTuple):
 
 def of(conn: apsw.Connection, path: Path, policy: AccessPolicy, *, timezone: str, now_ms: int) -> Health:
     """What the rows of the database at *path*, and its disk, say."""
+    needs = needs_of_rows(conn, path, policy, timezone=timezone, now_ms=now_ms)
+    return of_disk(path, shutil.disk_usage(path.parent).free) + Health([], needs)
+
+
+def needs_of_rows(conn: apsw.Connection, path: Path, policy: AccessPolicy, *, timezone: str, now_ms: int) -> list[str]:
+    """What needs a person, by the rows of the database at *path* and by the kind of its file system."""
     needs = [*channel_watch.troubles(conn), *_pauses(conn), *_budgets(conn, timezone, now_ms=now_ms), *_dead(conn)]
     if policy.new_chats == "ask" and not user_roles.owners(conn) and _has_platform(conn):
         needs.append(
@@ -46,7 +52,7 @@ def of(conn: apsw.Connection, path: Path, policy: AccessPolicy, *, timezone: str
         )
     if (doubt := file_system.doubt(path)) is not None:
         needs.append(doubt)
-    return of_disk(path, shutil.disk_usage(path.parent).free) + Health([], needs)
+    return needs
 
 
 def of_replica(problem: str, durability: str) -> Health:
@@ -61,7 +67,7 @@ def _has_platform(conn: apsw.Connection) -> bool:
 
 
 def of_disk(path: Path, free: int) -> Health:
-    """Whether the disk of the database has room; *free*: bytes. Pure."""
+    """Whether the disk of the database, or of its folder, has room; *free*: bytes. Pure."""
     says = f"{free // _MB} MB are free on the disk of {path}"
     if free < _FULL_MB * _MB:
         return Health([f"{says}: nothing more can be stored, so messages fail. Delete other files there"], [])

@@ -54,11 +54,26 @@ def problems(
     elif not report.has_full_copy:
         found.append(f"the present prefix has no full copy yet, and a restore finds the one before: wait, else {_LOOK}")
     waiting_s = max(behind_s or 0.0, (now_ms - report.behind_since) / 1000 if report.behind_since else 0.0)
-    if waiting_s > _BEHIND_S:
-        found.append(f"commits have not reached the bucket for {waiting_s:.0f} s: is the bucket well? If so, {_LOOK}")
+    if waiting_s > _BEHIND_S or (waiting_s and (report.restarts or report.bucket_answers is False)):
+        found.append(f"commits have not reached the bucket for {waiting_s:.0f} s: {_why_behind(report)}")
     if newest is not None and not newest.is_proof:
         found.append(
             f"the newest comparison found that a restore is not the database ({newest.reason}): restore nothing, leave "
             f"the database running, and see infra/README.md, *When they differ*"
         )
     return found
+
+
+def _why_behind(report: ReplicaReport) -> str:
+    """Whether the bucket or Litestream is the reason, as far as the supervisor knows; and what to do."""
+    if report.bucket_answers is False:
+        return f"the bucket does not answer infra.replicate either. Mend the bucket, or the way to it; else {_LOOK}"
+    if report.restarts:
+        times = "once" if report.restarts == 1 else f"{report.restarts} times"
+        return f"the bucket is well; Litestream hung, and infra.replicate restarted it {times}. Wait, else {_LOOK}"
+    if report.bucket_answers:
+        return (
+            f"the bucket answers infra.replicate, so Litestream is slow, or hangs and is restarted soon. Wait, "
+            f"else {_LOOK}"
+        )
+    return f"the bucket is not well, or Litestream hangs: {_LOOK}"

@@ -71,6 +71,8 @@ class ReplicaReport(msgspec.Struct, frozen=True):
         verify_every_ms: how often a restore is compared; 0: never by itself.
         requests: of our own client, since the supervisor started at *counting_since*; a folder needs none.
         sizes: the bytes of the whole replica at the last survey of each day (UTC), the oldest first.
+        bucket_answers: the supervisor, while commits do not reach the bucket; None: they do, or it did not ask.
+        restarts: of a Litestream that stood still, since commits last reached the bucket.
     """
 
     at: int
@@ -87,6 +89,8 @@ class ReplicaReport(msgspec.Struct, frozen=True):
     counting_since: int
     survey: BucketSurvey | None
     sizes: dict[str, int]
+    bucket_answers: bool | None = None  # a report of an earlier release has neither
+    restarts: int = 0
 
     def write(self, database: Path) -> None:
         """Replace the file, readable by this user only.

@@ -207,7 +207,8 @@ async def _run(
                 return await _listen(turn, agent, claim, save, doors, facts, on_said)
         except TimeoutError:
             await asyncio.to_thread(leftover_processes.kill, [claim.token])
-            return Failure(f"the agent gave no result within {limit_s:g} s", code="turn_timeout")
+            reason = _limits(agent, settings).ended(f"the agent gave no result within {limit_s:g} s", "turn_timeout_ms")
+            return Failure(reason, code="turn_timeout")
     except ConfigInvalid as error:  # every message of the agent would fail alike
         return Failure(str(error), code="bad_config")
     except PostroomError as error:
@@ -257,6 +258,7 @@ def _limits(agent: Agent, settings: Settings) -> Limits:
         output_bytes=agent.output_limit_bytes or settings.output_limit_bytes,
         memory_bytes=(agent.memory_limit_mb or settings.memory_limit_mb) * 1024**2,
         disk_bytes=(agent.disk_limit_mb or settings.disk_limit_mb) * 1024**2,
+        agent=agent.id,
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from functions import dispatch
 from functions.dispatch import Dispatch
+from shared.agents.programs.limits import Limits
 from shared.channels.base import Event
 from shared.conversation.inbound import events
 from shared.conversation.routing.apply import Routed
@@ -88,7 +89,12 @@ FAILURES = {
     "told to fail": ("!fail", {}, "told to fail (attempt 1)", "pending"),
     "saying nothing": ("!silent", {}, "the agent said nothing", "pending"),
     "told to reject": ("!reject", {}, "told to reject", "dead"),
-    "too slow": ("!slow 30", {"POSTROOM_TURN_TIMEOUT_MS": "100"}, "the agent gave no result within 0.1 s", "pending"),
+    "too slow": (
+        "!slow 30",
+        {"POSTROOM_TURN_TIMEOUT_MS": "100"},
+        Limits(agent="assistant").ended("the agent gave no result within 0.1 s", "turn_timeout_ms"),
+        "pending",
+    ),
 }
 
 
@@ -116,7 +122,7 @@ def test_each_agent_has_its_own_time_limit(conn, monkeypatch):
     put(conn, "!slow 30", agent="hasty")
     put(conn, "!slow 0.3")
     step()
-    assert row(conn, "messages", 1)["last_error"] == "the agent gave no result within 0.1 s"
+    assert row(conn, "messages", 1)["last_error"].startswith("the agent gave no result within 0.1 s, ")
     monkeypatch.setenv("POSTROOM_TURN_TIMEOUT_MS", "100")
     make_agent(conn, "patient", turn_timeout_ms=60_000)
     put(conn, "!slow 0.3", agent="patient")
@@ -327,6 +333,7 @@ def test_a_new_dispatch_fails_the_turns_of_a_process_that_is_gone(conn, until):
 KILLED = """
 import asyncio, sys
 from functions.dispatch import Dispatch
+from shared.agents.programs.limits import Limits
 from shared.core.settings import Settings
 
 async def main():

@@ -16,27 +16,37 @@ LIMITS = {
         {"idle_timeout_ms": 100},
         WAITS,
         "pending",
-        "the program wrote nothing for 0.1 s (idle_timeout_ms of the agent)",
+        "the program wrote nothing for 0.1 s, so Postroom ended it (idle_timeout_ms of the agent is the limit; to "
+        "change it: `emulator agents set coder --idle-timeout TIME`)",
     ),
-    "turn_timeout": ({"turn_timeout_ms": 100}, WAITS, "pending", "the agent gave no result within 0.1 s"),
+    "turn_timeout": (
+        {"turn_timeout_ms": 100},
+        WAITS,
+        "pending",
+        "the agent gave no result within 0.1 s, so Postroom ended it (turn_timeout_ms of the agent is the limit; to "
+        "change it: `emulator agents set coder --turn-timeout TIME`)",
+    ),
     "output_limit": (
         {"output_limit_bytes": 1024},
         "print('x' * 2000)",
         "dead",
-        "the program wrote more than 1024 bytes",
+        "the program wrote more than 1024 bytes, so Postroom ended it (output_limit_bytes of the agent is the limit; "
+        "to change it: `emulator agents set coder --output-limit BYTES`)",
     ),
     "memory_limit": (
         {"memory_limit_mb": 50},
         f"x = bytearray(100_000_000); {WAITS}",
         "pending",
-        "the program and what it started held more than 50 MB (memory_limit_mb of the agent)",
+        "the program and what it started held more than 50 MB, so Postroom ended it (memory_limit_mb of the agent is "
+        "the limit; to change it: `emulator agents set coder --memory-limit MB`)",
     ),
     "disk_limit": (
         {"disk_limit_mb": 20},
         f"open('shared/large', 'wb').write(bytes(30_000_000)); {WAITS}",
         "dead",
-        "the folders of the session held more than 20 MB (disk_limit_mb of the agent); what this turn wrote was "
-        "deleted, the largest files first, until they held less",
+        "the program's folders held more than 20 MB, so Postroom ended it (disk_limit_mb of the agent is the limit; to "
+        "change it: `emulator agents set coder --disk-limit MB`); what this turn wrote was deleted, the largest files "
+        "first, until they held less",
     ),
     "crashed": ({}, "import sys; sys.exit(3)", "pending", "the program ended with code 3: nothing on standard error"),
     "killed": (
@@ -77,9 +87,9 @@ def test_an_agent_without_limits_has_those_of_the_settings(conn, monkeypatch):
     make_agent(conn, "coder", provider="command", config={"command": [sys.executable, "-I", "-S", "-c", WAITS]})
     put(conn, agent="coder")
     step()
-    assert rows(conn, FAILED) == [
-        ("idle_timeout", "pending", "the program wrote nothing for 0.15 s (idle_timeout_ms of the agent)")
-    ]
+    ((failure, status, reason),) = rows(conn, FAILED)
+    assert (failure, status) == ("idle_timeout", "pending")
+    assert reason.startswith("the program wrote nothing for 0.15 s, so Postroom ended it")
 
 
 CHATTER = """

@@ -34,10 +34,9 @@ def lease(db):
     return found
 
 
-def writer(db, lease, is_behind=lambda: False):
-    return ReportWriter(
-        db, "s3://bucket/db?endpoint=http://h:1&secret=x", lease, verify_every_ms=5, is_behind=is_behind
-    )
+def writer(db, lease, is_behind=lambda: False, why_behind=lambda: (None, 0)):
+    url = "s3://bucket/db?endpoint=http://h:1&secret=x"
+    return ReportWriter(db, url, lease, verify_every_ms=5, is_behind=is_behind, why_behind=why_behind)
 
 
 def write(reports, now_ms=NOW):
@@ -89,6 +88,12 @@ def test_a_report_says_since_when_commits_do_not_arrive(db, lease):
     for expected in (NOW, NOW, None):
         write(reports)
         assert replica_report.read(db).behind_since == expected
+
+
+def test_a_report_says_what_the_supervisor_knows_of_the_reason(db, lease):
+    write(writer(db, lease, why_behind=lambda: (True, 2)))
+    found = replica_report.read(db)
+    assert (found.bucket_answers, found.restarts) == (True, 2)
 
 
 def test_news_is_written_at_once_and_not_when_the_next_report_is_due(db, lease):

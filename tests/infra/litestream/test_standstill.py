@@ -18,6 +18,7 @@ from infra.litestream.supervisor import LitestreamSupervisor
 from infra.processes import spawn
 from shared.db.engine import meta
 from shared.db.engine.connection import open_connection, transaction
+from shared.db.replica import replica_report
 from shared.db.replica.folder_store import FolderStore
 from shared.db.replica.lease_record import ReplicaPrefix
 from shared.db.replica.litestream_program import program
@@ -25,6 +26,7 @@ from shared.db.replica.stored_objects import StoreUnreachable
 from shared.roster.new_database import prepare_database
 from tests.e2e.crash.test_s3 import Faulty, _Proxied
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
+from tests.support import NOW
 
 MB = 1_000_000
 SECONDS = 5.0
@@ -111,15 +113,15 @@ class Unlisted(FolderStore):
 
 
 @pytest.mark.parametrize(
-    ("store", "has_database", "told"),
+    ("store", "has_database", "told", "known"),
     [
-        (FolderStore, True, ["replicate.behind", "replicate.standing_still"]),
-        (Unlisted, True, ["replicate.behind"]),
-        (FolderStore, False, ["replicate.behind"]),  # the functions have not made it yet
+        (FolderStore, True, ["replicate.behind", "replicate.standing_still"], (True, 1)),
+        (Unlisted, True, ["replicate.behind"], (False, 0)),
+        (FolderStore, False, ["replicate.behind"], (None, 0)),  # the functions have not made it yet
     ],
 )
 def test_the_supervisor_kills_a_litestream_that_stands_still_before_a_well_bucket(
-    tmp_path: Path, store: type[FolderStore], has_database: bool, told: list[str]
+    tmp_path: Path, store: type[FolderStore], has_database: bool, told: list[str], known: tuple[bool | None, int]
 ) -> None:
     database, found = tmp_path / "p.db", []
     if has_database:
@@ -139,6 +141,11 @@ def test_the_supervisor_kills_a_litestream_that_stands_still_before_a_well_bucke
         for _ in range(4):
             await supervisor.look()
             await lease.renew(newest_event_id=0)
+        if has_database:
+            await supervisor.reports.write(NOW)
+            report = replica_report.read(database)
+            assert report is not None
+            assert (report.bucket_answers, report.restarts) == known
         await supervisor.stop()
         await process.communicate()  # a pipe that is still open when the loop closes is a warning in any later test
         return process.returncode

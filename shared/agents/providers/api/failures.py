@@ -3,6 +3,7 @@
 from pydantic_ai import exceptions as errors
 
 from shared.agents.base import Failed
+from shared.agents.programs.limits import Limits
 from shared.core.failures import FailureCode
 
 _LONGEST_REASON = 500
@@ -24,12 +25,15 @@ _CODES: tuple[tuple[type[Exception], FailureCode], ...] = (
 _TOO_LARGE = 413
 
 
-def failed(error: Exception) -> Failed:
+def failed(error: Exception, limits: Limits) -> Failed:
     """The failure for an error of a model request; its text is for the operator alone."""
     code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
     status = getattr(error, "status_code", None)
     if code is None:
         code = "context_too_long" if status == _TOO_LARGE else "error" if status is not None else "malformed"
+    if code == "idle_timeout":
+        what = f"the model's API sent nothing for {limits.idle_ms / 1000:g} s"
+        return Failed(limits.ended(what, "idle_timeout_ms"), code=code)
     said = " ".join(str(error).split())[:_LONGEST_REASON]
     wait_s = getattr(error, "retry_after", None)
     return Failed(

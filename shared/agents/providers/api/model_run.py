@@ -67,7 +67,7 @@ async def run(
             assert result is not None  # noqa: S101 - the run has ended
             yield Answered(result.output or "", result.all_messages_json())
     except AgentRunError as error:
-        yield failed(error)
+        yield failed(error, turn.limits)
 
 
 @contextlib.asynccontextmanager

@@ -1,7 +1,9 @@
 """``emulator doctor``: with nothing running, and its exit code."""
 
 import json
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -52,6 +54,20 @@ def test_the_database_of_an_installation_is_checked_by_its_setting(
     assert checks["database"]["mend"] == f"chmod 600 {path}"
     assert checks["replica"]["level"] == "warning"
     assert "port" not in checks
+
+
+@pytest.mark.parametrize(("free_mb", "level"), [(10, "problem"), (90, "warning")])
+def test_a_disk_without_room_is_told_once_in_the_words_of_the_status(
+    project: Path, monkeypatch: pytest.MonkeyPatch, free_mb: int, level: str
+) -> None:
+    path = project / "own.db"
+    prepare_database(path)
+    monkeypatch.setenv("POSTROOM_DB", str(path))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free_mb * 1024 * 1024))
+    shown = CliRunner().invoke(app, ["doctor", "--json"])
+    (found,) = [each for each in json.loads(shown.stdout)["checks"] if f"{free_mb} MB" in each["says"]]
+    assert (found["subject"], found["level"]) == ("disk", level)
+    assert "nothing more can be stored" in found["says"]
 
 
 def test_a_paused_agent_is_a_warning_with_its_reason(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

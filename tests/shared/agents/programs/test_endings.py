@@ -106,7 +106,7 @@ ENDINGS = {
     "crash": ({}, Failed("the program was ended by signal 11: nothing on standard error", code="crashed")),
     "silence": (
         {"idle_ms": 1500},
-        Failed("the program wrote nothing for 1.5 s (idle_timeout_ms of the agent)", code="idle_timeout"),
+        Failed(Limits().ended("the program wrote nothing for 1.5 s", "idle_timeout_ms"), code="idle_timeout"),
     ),
 }
 

@@ -19,9 +19,11 @@ HOLDS = "import subprocess, sys; subprocess.run([sys.executable, '-I', '-S', '-c
 GREEDY = "x = bytearray(200_000_000); import time; time.sleep(600)"
 
 TOO_LARGE = (
-    "the folders of the session held more than 20 MB (disk_limit_mb of the agent); what this turn wrote was deleted, "
-    "the largest files first, until they held less"
+    "the program's folders held more than 20 MB, so Postroom ended it (disk_limit_mb of the agent is the limit; to "
+    "change it: `emulator agents set AGENT --disk-limit MB`); what this turn wrote was deleted, the largest files "
+    "first, until they held less"
 )
+LIMITS = Limits()
 
 ENDINGS = {
     "a program that ends": ("print('x')", {}, Ending("ended", "the program ended"), "agent"),
@@ -46,19 +48,19 @@ ENDINGS = {
     "silence": (
         "import time; print('x', flush=True); time.sleep(600)",
         {"idle_ms": 200},
-        Ending("idle_timeout", "the program wrote nothing for 0.2 s (idle_timeout_ms of the agent)"),
+        Ending("idle_timeout", LIMITS.ended("the program wrote nothing for 0.2 s", "idle_timeout_ms")),
         "postroom",
     ),
     "a tool that never answers": (
         "import time; print('tool', flush=True); time.sleep(600)",
         {"tool_ms": 300},
-        Ending("tool_timeout", "a tool call took more than 0.3 s (tool_timeout_ms of the agent)"),
+        Ending("tool_timeout", LIMITS.ended("a tool call of the program took more than 0.3 s", "tool_timeout_ms")),
         "postroom",
     ),
     "too much output": (
         "print('x' * 5000)",
         {"output_bytes": 4096},
-        Ending("output_limit", "the program wrote more than 4096 bytes"),
+        Ending("output_limit", LIMITS.ended("the program wrote more than 4096 bytes", "output_limit_bytes")),
         "postroom",
     ),
     "an endless line": (
@@ -70,7 +72,9 @@ ENDINGS = {
     "too much memory": (
         GREEDY,
         {"memory_bytes": 100 * 1024**2},
-        Ending("memory_limit", "the program and what it started held more than 100 MB (memory_limit_mb of the agent)"),
+        Ending(
+            "memory_limit", LIMITS.ended("the program and what it started held more than 100 MB", "memory_limit_mb")
+        ),
         "postroom",
     ),
     "too many bytes on disk": (
@@ -95,7 +99,9 @@ ENDINGS = {
     "too much memory of a child": (
         HOLDS.format(GREEDY),
         {"memory_bytes": 100 * 1024**2},
-        Ending("memory_limit", "the program and what it started held more than 100 MB (memory_limit_mb of the agent)"),
+        Ending(
+            "memory_limit", LIMITS.ended("the program and what it started held more than 100 MB", "memory_limit_mb")
+        ),
         "postroom",
     ),
 }

@@ -1,5 +1,6 @@
 """The supervisor's report, and what is made of it."""
 
+import json
 import os
 
 import pytest
@@ -43,6 +44,15 @@ def test_a_report_is_read_as_it_was_written(db):
 def test_a_damaged_report_is_none(db, text):
     db.with_name(f"{db.name}-replica").write_text(text)
     assert replica_report.read(db) is None
+
+
+def test_a_report_of_an_earlier_release_is_read(db):
+    REPORT.write(db)
+    path = db.with_name(f"{db.name}-replica")
+    old = json.loads(path.read_text())
+    del old["bucket_answers"], old["restarts"]
+    path.write_text(json.dumps(old))
+    assert replica_report.read(db) == REPORT
 
 
 def test_a_day_has_its_last_size_and_old_days_go():
@@ -97,7 +107,16 @@ def test_a_replica_that_is_well_has_no_problems():
         (changed(at=NOW - 91_000), PROOF, 0.0, "has reported nothing for 91 s: does infra.replicate run? Start it"),
         (changed(until=NOW - 4000), PROOF, 0.0, "the lease on the replica ran out 4 s ago: look at the log"),
         (changed(has_full_copy=False), PROOF, 0.0, "no full copy yet"),
-        (REPORT, PROOF, 31.0, "commits have not reached the bucket for 31 s: is the bucket well?"),
+        (REPORT, PROOF, 31.0, "not reached the bucket for 31 s: the bucket is not well, or Litestream hangs: look"),
+        (changed(bucket_answers=True), PROOF, 31.0, "Litestream is slow, or hangs and is restarted soon. Wait, else"),
+        (changed(bucket_answers=False), PROOF, 9.0, "for 9 s: the bucket does not answer infra.replicate either. Mend"),
+        (
+            changed(bucket_answers=True, restarts=1),
+            PROOF,
+            9.0,
+            "for 9 s: the bucket is well; Litestream hung, and infra.replicate restarted it once. Wait, else look",
+        ),
+        (changed(bucket_answers=True, restarts=2), PROOF, 31.0, "infra.replicate restarted it 2 times"),
         (changed(behind_since=NOW - 45_000), PROOF, None, "commits have not reached the bucket for 45 s"),
         (REPORT, DAMAGE, 0.0, "(files are missing): restore nothing"),
     ],

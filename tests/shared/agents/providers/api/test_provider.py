@@ -151,7 +151,11 @@ def test_a_loop_of_tools_ends(conn, turns):
 
 def test_a_model_that_falls_silent_is_a_failure(conn, turns):
     turns({"models": "openai"}, "[[stall]]", settings={"POSTROOM_IDLE_TIMEOUT_MS": "300"})
-    assert rows(conn, "SELECT failure FROM messages") == [("idle_timeout",)]
+    ((failure, reason),) = rows(conn, "SELECT failure, last_error FROM messages")
+    assert failure == "idle_timeout"
+    assert reason.startswith(
+        "the model's API sent nothing for 0.3 s, so Postroom ended it (idle_timeout_ms of the agent"
+    )
 
 
 def test_no_key_of_ours_is_in_its_folder(conn, turns, tmp_path):
