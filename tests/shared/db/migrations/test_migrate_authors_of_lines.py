@@ -1,32 +1,23 @@
 """The person of a line of a room, found for the lines of an earlier release whose messages are still here."""
 
 import json
-from importlib.resources import files
 
 import pytest
 
-from shared.db.engine import meta
-from shared.db.engine.connection import open_connection, rows, transaction
+from shared.db.engine.connection import rows, transaction
 from shared.db.engine.migrate import migrate
 
 BEFORE = "0035"
-MIGRATIONS = files("shared.db") / "migrations"
 
 
 @pytest.fixture
-def old(tmp_path):
+def old(before):
     """A file of the release before, with a session."""
-    path = tmp_path / "p.db"
-    conn = open_connection(path)
-    names = sorted(item.name for item in MIGRATIONS.iterdir() if item.name < BEFORE)
+    path, conn = before
     with transaction(conn):
-        for name in names:
-            rows(conn, (MIGRATIONS / name).read_text("utf-8"))
-        meta.put(conn, "schema_version", str(int(names[-1][:4])))
         rows(conn, "INSERT INTO agents (id, name, created_at, updated_at) VALUES ('a', 'A', 1, 1)")
         rows(conn, "INSERT INTO sessions (id, session_id, agent, created_at, last_active) VALUES (1, 's', 'a', 1, 1)")
-    yield path, conn
-    conn.close()
+    return path, conn
 
 
 def message(conn, name, channel, sender_id=None, **content):

@@ -1,37 +1,27 @@
 """Columns for albums and files, and drafts, added to a file of an earlier release."""
 
-from importlib.resources import files
-
 import apsw
 import pytest
 
-from shared.db.engine import meta
-from shared.db.engine.connection import open_connection, rows, transaction
+from shared.db.engine.connection import rows, transaction
 from shared.db.engine.migrate import migrate
 from shared.db.queue import responses
 from shared.db.roster import agents
 from tests.support import NOW, answer, column
 
 BEFORE = "0024"
-MIGRATIONS = files("shared.db") / "migrations"
 
 
 @pytest.fixture
-def old(tmp_path):
+def old(before):
     """A file of the release before, with an open response."""
-    path = tmp_path / "p.db"
-    conn = open_connection(path)
-    names = sorted(item.name for item in MIGRATIONS.iterdir() if item.name < BEFORE)
+    path, conn = before
     with transaction(conn):
-        for name in names:
-            rows(conn, (MIGRATIONS / name).read_text("utf-8"))
-        meta.put(conn, "schema_version", str(int(names[-1][:4])))
         rows(
             conn, "INSERT INTO agents (id, name, provider, created_at, updated_at) VALUES ('old', 'Old', 'echo', 1, 1)"
         )
     answer(conn, files='["/files/a.txt"]')
-    yield path, conn
-    conn.close()
+    return path, conn
 
 
 def test_an_open_response_of_an_earlier_release_is_sent(old):

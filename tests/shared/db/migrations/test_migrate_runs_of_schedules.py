@@ -1,27 +1,18 @@
 """A run of a schedule gets the grid of its series, and the run before it, as far as an earlier release kept them."""
 
-from importlib.resources import files
-
 import pytest
 
-from shared.db.engine import meta
-from shared.db.engine.connection import open_connection, rows, transaction
+from shared.db.engine.connection import rows, transaction
 from shared.db.engine.migrate import migrate
 
 BEFORE = "0036"
-MIGRATIONS = files("shared.db") / "migrations"
 
 
 @pytest.fixture
-def old(tmp_path):
+def old(before):
     """A file of the release before, with a series of messages and one that has ended."""
-    path = tmp_path / "p.db"
-    conn = open_connection(path)
-    names = sorted(item.name for item in MIGRATIONS.iterdir() if item.name < BEFORE)
+    path, conn = before
     with transaction(conn):
-        for name in names:
-            rows(conn, (MIGRATIONS / name).read_text("utf-8"))
-        meta.put(conn, "schema_version", str(int(names[-1][:4])))
         rows(conn, "INSERT INTO agents (id, name, created_at, updated_at) VALUES ('a', 'A', 1, 1)")
         rows(conn, "INSERT INTO sessions (id, session_id, agent, created_at, last_active) VALUES (1, 's', 'a', 1, 1)")
         rows(
@@ -37,8 +28,7 @@ def old(tmp_path):
                 "INSERT INTO schedule_runs (series_id, message_id, due_at, started_at) VALUES (:series, 'm', :due, 1)"
             )
             rows(conn, insert, {"series": series, "due": due})
-    yield path, conn
-    conn.close()
+    return path, conn
 
 
 def test_runs_of_an_earlier_release_get_what_is_known_of_them(old):
