@@ -1,8 +1,8 @@
 """Objects that are sent in parts, as Litestream sends a copy of more than 5 MiB. An upload ends with this process."""
 
 import hashlib
+import os
 import re
-import secrets
 import time
 from dataclasses import dataclass, field
 from html import unescape
@@ -43,7 +43,7 @@ class Uploads:
 
     def begin(self, asked: Asked) -> Answer:
         """The name of a new upload (CreateMultipartUpload)."""
-        name = secrets.token_hex(16)
+        name = os.urandom(16).hex()
         self._uploads[name] = _Upload(asked.bucket, asked.key, asked.metadata)
         of_object = element("Bucket", asked.bucket) + element("Key", asked.key)
         return xml(document("InitiateMultipartUploadResult", of_object + element("UploadId", name)))
