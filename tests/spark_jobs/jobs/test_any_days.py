@@ -1,13 +1,17 @@
-"""A fresh run over all days and a run for one day give the same rows of that day."""
+"""A fresh run over all days and runs day by day give the same rows of each day."""
 
 import json
 import os
 import random
-from datetime import UTC, datetime, timedelta
+from bisect import bisect
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
+from spark_jobs import daily
 from spark_jobs.jobs import (
     agent_pairs,
     backlog,
@@ -19,13 +23,20 @@ from spark_jobs.jobs import (
     schedules,
     turn_times,
 )
+from spark_jobs.mart.days import DayWriter
+from spark_jobs.mart.frames import open_mart
+from spark_jobs.mart.manifest import DayFiles, MartManifest, TableFiles
+from spark_jobs.mart.places import opened
 from spark_jobs.mart.tables import BY_NAME
+from spark_jobs.mart.types import schema_of
+from spark_jobs.report.outputs import rows_of as output_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 DAYS = 45
 BEGIN = datetime.fromtimestamp(NOON / 1000, UTC).date()
+POSITIONS = (21, 22, DAYS)  # days after the first: a step of one day, and a long one
 SEEDS = range(7, 13) if "POSTROOM_TEST_ALL_EXAMPLES" in os.environ else (7, 8)
 JOBS = [
     turn_times.JOB,
@@ -73,10 +84,10 @@ def occurrence(chance, at):
     return chance.choice("stu"), chance.choice(GRIDS), chance.choice((None, "UTC", "Europe/Zurich")), at + HOUR_MS
 
 
-def rows_of(chance):
+def rows_of(chance, count=60):
     """Messages and responses, each with steps that lie minutes to weeks apart, and the runs of schedules."""
     steps, messages, responses, usage, runs = [], [], [], [], []
-    for number in range(60):
+    for number in range(count):
         at, name = NOON + chance.randrange(DAYS * DAY_MS), f"m_{number}"
         agent, status = chance.choice("ab"), chance.choice(("pending", "completed", "dead", "paused"))
         who = (chance.choice((None, "a", "b")), chance.choice((None, "c", "d")), chance.choice(("telegram", "discord")))
@@ -138,3 +149,81 @@ def test_the_rows_of_a_day_do_not_depend_on_the_days_that_are_read(job, tables):
         alone = [row for row in computed(job, near) if row[0] == day]
         assert alone == [row for row in fresh if row[0] == day], day
     assert fresh
+
+
+# -- as the jobs run: over a mart that grows
+
+
+def batch_of(table, rows):
+    """The rows as a mart has them."""
+    columns = columns_of(table)
+    kinds = {name: "string" if kind == "string" else "int64" for name, kind in columns.items()}
+    made = pa.RecordBatch.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], schema_of(kinds))
+    for number, name in enumerate(columns):
+        if is_instant(name):
+            instants = made.column(number).cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
+            made = made.set_column(number, name, instants)
+    return made
+
+
+def grown(folder, day, rows, named):
+    """The next generation of the mart, with more *rows* of each table, at the end of *day*.
+
+    *named*: the days of rows that events tell of, by table: ``publish`` writes such a row again.
+    """
+    with opened(str(folder)) as place:
+        before = place.begin() or MartManifest("r", "1", "", "", "h", 0, 0, "")
+        generation = before.generation + 1
+        found = {}
+        for name, more in rows.items():
+            batch = batch_of(name, more)
+            writer = DayWriter(place, name, batch.schema, generation, "run")
+            writer.write(batch, BY_NAME[name].by)
+            days = dict(before.tables[name].days) if name in before.tables else {}
+            for written, new in writer.finish().items():
+                old = days.get(written, DayFiles(0, 0, ()))
+                days[written] = DayFiles(old.rows + new.rows, generation, (*old.files, *new.files))
+            for again in named[name] & days.keys():
+                days[again] = replace(days[again], generation=generation)
+            found[name] = TableFiles({field.name: str(field.type) for field in batch.schema}, 0, days)
+        timestamp = f"{day.isoformat()}T23:59:59Z"
+        place.commit(replace(before, generation=generation, timestamp=timestamp, tables=found), before)
+
+
+def growth(tables, chance):
+    """For each position its day, the rows that are new in each table, and the days that new events name.
+
+    One row in four comes a position late, and those that lie after the last position don't come.
+    """
+    parts = [{name: [] for name in tables} for _ in POSITIONS]
+    ends = [NOON - DAY_MS // 2 + (number + 1) * DAY_MS for number in POSITIONS]
+    for name, rows in tables.items():
+        place = list(columns_of(name)).index(BY_NAME[name].by)
+        for row in rows:
+            part = bisect(ends, row[place]) + (chance.randrange(4) == 0)
+            if row[place] < ends[-1]:
+                parts[min(part, len(parts) - 1)][name].append(row)
+    came = {name: {} for name in tables}  # the day of each row that the mart has, by what events name
+    for number, rows in zip(POSITIONS, parts, strict=True):
+        named = {name: set() for name in tables}
+        for event in rows["events"]:
+            named["messages"].add(came["messages"].get(event[2]))
+            named["responses"].add(came["responses"].get(event[3]))
+        yield BEGIN + timedelta(days=number), rows, named
+        for name, key in (("messages", "message_id"), ("responses", "id")):
+            key, at = (list(columns_of(name)).index(column) for column in (key, "created_at"))
+            came[name] |= {row[key]: str(datetime.fromtimestamp(row[at] / 1000, UTC).date()) for row in rows[name]}
+
+
+def test_a_job_over_a_mart_that_grows_writes_what_a_fresh_run_writes(spark, tmp_path):
+    chance = random.Random(SEEDS[0])
+    for day, rows, named in growth(rows_of(chance, count=240), chance):
+        grown(tmp_path / "mart", day, rows, named)
+        mart = open_mart(spark, str(tmp_path / "mart"))
+        for job in JOBS:
+            daily.run(job, mart, tmp_path / "grown" / job.name, now_ms=NOON)
+    for job in JOBS:
+        daily.run(job, mart, tmp_path / "fresh" / job.name, now_ms=NOON)
+        written, fresh = (output_of(tmp_path / name / job.name, date.min, job) for name in ("grown", "fresh"))
+        assert sorted(map(str, written)) == sorted(map(str, fresh)), job.name
+        assert fresh, job.name
