@@ -58,6 +58,7 @@ class RestClient:
         state: the folder of the emulator that serves it, if the API was found by that folder.
         is_by_option: the URL was an option, so the commands in hints need it too.
         past: the sentence of a copy of the past, if the emulator in *state* is one.
+        limit_s: how long an answer may take.
     """
 
     url: str
@@ -65,6 +66,7 @@ class RestClient:
     state: Path | None = None
     is_by_option: bool = False
     past: str | None = None
+    limit_s: float = _LIMIT_S
 
     def get(self, *path: str | int, **query: str | int | None) -> Any:
         """``GET /api/PATH?QUERY``, without the parameters that are None."""
@@ -145,10 +147,10 @@ class RestClient:
         """Status and body."""
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         try:
-            return _request(self.url, method, target, headers, body, limit_s=_LIMIT_S)
+            return _request(self.url, method, target, headers, body, limit_s=self.limit_s)
         except TimeoutError:
             outcome = "" if method == "GET" else "; the change may be done or not: look before you repeat it"
-            raise errors.TimedOut(f"{self.url} did not answer within {_LIMIT_S:.0f} s{outcome}") from None
+            raise errors.TimedOut(f"{self.url} did not answer within {self.limit_s:g} s{outcome}") from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise errors.NotReady(f"{self.url} does not answer: {reason}") from None

@@ -1,6 +1,7 @@
 """``emulator status``: what runs, what is not ready and what needs a person, here or in a Postroom elsewhere."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from emulator.cli.commands import frame
 from emulator.cli.output import CommandResult, FactList, local_time, result, time_span
 
 NOT_WELL = 1
+_LIMIT_S = 2.0  # the emulator has waited for the API already
 
 
 def status(state: frame.State = None, url: frame.Url = None, as_json: frame.Json = False) -> None:
@@ -63,7 +65,7 @@ def proven_line(proof: Mapping[str, Any] | None) -> str:
 def _read_status(state: Path) -> dict[str, Any]:
     """What the API says; empty if it does not answer, which is a problem of its own."""
     try:
-        found: dict[str, Any] = client.find(state, None).get("status")
+        found: dict[str, Any] = replace(client.find(state, None), limit_s=_LIMIT_S).get("status")
     except EmulatorError:
         return {}
     return found

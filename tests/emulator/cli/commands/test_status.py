@@ -1,12 +1,15 @@
 """``emulator status`` and ``emulator verify`` of a Postroom elsewhere."""
 
 import json
+import socket
 
 import pytest
 from typer.testing import CliRunner
 
+from emulator.base import errors
 from emulator.cli import client
 from emulator.cli.app import app
+from emulator.cli.client import RestClient
 from emulator.cli.output import local_time
 from shared.core.time import clock
 from shared.db.engine import meta
@@ -112,6 +115,13 @@ def test_an_address_where_nothing_answers_is_told() -> None:
     refused = CliRunner().invoke(app, ["status", "--url", "http://127.0.0.1:1"])
     assert refused.exit_code == 69
     assert "http://127.0.0.1:1 does not answer" in refused.stderr
+
+
+def test_an_api_that_never_answers_is_asked_no_longer_than_the_limit() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(errors.TimedOut, match=r"did not answer within 0\.05 s"):
+            RestClient(url, None, limit_s=0.05).get("status")
 
 
 def test_a_command_that_emulator_exec_runs_is_about_its_emulator() -> None:
