@@ -110,7 +110,7 @@ def test_no_transaction_of_a_sweep_changes_more_rows_than_a_batch(conn, written)
     histories(conn, 603, NOW)
     swept = done(sweep_at(NOW + 31 * DAY))
     assert sum(written) >= sum(swept.values()) == 1202 + 602 + 602 + 603
-    assert 25 <= max(written) <= 250
+    assert max(written) <= 250
 
 
 def test_a_long_chore_does_not_delay_the_others(conn, written):
@@ -118,7 +118,9 @@ def test_a_long_chore_does_not_delay_the_others(conn, written):
     completed(conn, 1203)
     histories(conn, 3, NOW)
     sweep_at(NOW + 31 * DAY)
-    assert [count for count in written if count][:4] == [25, 2, 2, 3]
+    first, *others = [count for count in written if count][:4]
+    assert first <= 25, "fewer where the machine is slow"
+    assert others == [2, 2, 3]
 
 
 def test_rows_that_take_long_are_pruned_in_small_batches(conn, written):

