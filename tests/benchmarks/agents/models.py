@@ -92,7 +92,8 @@ async def _measure(running: "_Processes", scale: Scale) -> _Found:
 
 async def _stream(client: aiohttp.ClientSession, url: str, token: str) -> tuple[float, list[float]]:
     """The seconds to the first byte, and from the host's write to our read of each event."""
-    body = {"model": "m", "stream": True, "text": "x" * 50_000}
+    asked = [{"role": "user", "content": "x" * 50_000}]
+    body = {"model": "m", "stream": True, "max_tokens": 1, "messages": asked}
     start = time.perf_counter()
     delays = []
     async with client.post(url, json=body, headers={"x-api-key": token}) as answer:

@@ -8,11 +8,13 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
+from emulator.base.hints import STATE
 from tests.benchmarks.emulated import running
 from tests.benchmarks.growth import build
 from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, interleave
 from tests.benchmarks.harness.store import NOW
 from tests.benchmarks.spark.history import history
+from tests.emulator.harness import copy_project
 
 _MESSAGES = 5_000
 _WHY = "the bar is for a quiet machine: Java starts, then Spark, then its Python workers, on the same two cores"
@@ -42,9 +44,11 @@ def trivial(scale: Scale) -> Iterator[Line]:
 
 def analyse(scale: Scale) -> Iterator[Line]:
     """`make analyse` against a running emulator."""
-    state = scale.place("analyse")
+    project = copy_project(scale.place("analyse") / "project")
+    state = project / STATE
+    state.mkdir()
     build(state / "postroom.db", _MESSAGES, created_at=NOW)
-    with running(state):
+    with running(project):
         run = partial(_seconds, ["make", "-s", "analyse", f"OUT={state}/out", f"STATE={state}"], until=_LAST_LINE)
         run()
         seen = [run() for _ in range(scale.rounds)]
