@@ -12,6 +12,7 @@ from tests.benchmarks.harness.measure import Spread, at_least, watched
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/benchmarks.md").read_text()
+OLDEST = 150  # commits of product code that a figure may be behind
 MODULES = sorted(module for modules in benchmarks.SECTIONS.values() for module in modules)
 
 
@@ -49,6 +50,16 @@ def test_a_line_of_the_page_reads_back_as_its_figure():
     lines = [watched("small", Spread.of([0.04])), watched("large, 1 M", Spread.of([12345.6]))]
     page = report.section("1. The queue", lines)
     assert report.figures(page) == {"small": 0.04, "large, 1 M": 12345.6}
+
+
+def test_the_figures_are_of_code_like_this():
+    """A clone with a history knows; ``make bench`` measures again."""
+    assert "of `make bench`, of commit " in PAGE
+    try:
+        found = age.commits_since(ROOT, PAGE)
+    except LookupError as error:
+        pytest.skip(f"this checkout has no history that tells: {error}")
+    assert found <= OLDEST
 
 
 def test_the_page_ends_with_what_the_benchmark_says_of_itself():
