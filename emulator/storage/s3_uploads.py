@@ -101,5 +101,6 @@ class Uploads:
         return found if found is not None and (found.bucket, found.key) == (asked.bucket, asked.key) else None
 
     def _forget(self, name: str) -> None:
-        for part in self._uploads.pop(name).parts.values():
+        upload = self._uploads.pop(name, None)  # None: another request has ended it meanwhile
+        for part in upload.parts.values() if upload is not None else ():
             part.path.unlink(missing_ok=True)
