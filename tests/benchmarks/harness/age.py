@@ -8,6 +8,11 @@ _CODE = ("shared", "functions", "infra", "emulator", "spark_jobs")
 _MEASURED = re.compile(r"^The last run of `make bench`, of commit ([0-9a-f]{7,40})\b", re.MULTILINE)
 
 
+def has_history(root: Path) -> bool:
+    """Whether *root* is a clone with all its commits."""
+    return _git(root, "rev-parse", "--is-shallow-repository") == "false"
+
+
 def commits_since(root: Path, page: str) -> int:
     """How many commits have changed the product's code since the commit that *page* names.
 
