@@ -17,7 +17,7 @@ CLIENTS ?= $(VENV)/clients
 # The tests start hundreds of processes: without compiled files each of them would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test everyday coverage check long crash agents clients browser bench analyse report format clean
+.PHONY: help run test everyday again coverage check long crash agents clients browser bench analyse report format clean
 
 help:  ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -31,6 +31,10 @@ test: check everyday  ## run all checks and the everyday tests
 everyday:  ## run the everyday tests alone
 	@infra/setup.sh dev
 	$(PYTEST) -q $(SIDE_BY_SIDE) $(EVERYDAY)
+
+again:  ## run the tests that failed last once more, one after the other
+	@infra/setup.sh dev
+	$(PYTEST) -q --last-failed --last-failed-no-failures none
 
 coverage:  ## run the everyday tests, and print how much they run and the ten files that they run the least of
 	@infra/setup.sh dev

@@ -357,11 +357,12 @@ def test_compaction_and_retention_in_the_bucket_need_no_local_files(tmp_path: Pa
         first, compacted = 0, 0
         while compacted != positions(level_1)[-1]:  # else a compaction came before they went
             compacted = positions(level_1)[-1]
-            for number in range(LATEST):
+            for number in range(NEWEST_KEPT + 5):
                 with transaction(writer):
                     meta.put(writer, f"key {number}", "x" * 9000)
-                asyncio.run(sync(socket, database, 30.0))
-            first = remove_all_but_the_newest(database, socket)
+                replicated = asyncio.run(sync(socket, database, 30.0))
+            remove_sent(database, replicated, time.time() + LATER_S, always)
+            first = positions(local_state.level_0(database))[0]
         assert compacted < first - 1
 
         until(lambda: positions(level_1)[-1] >= first, "Litestream compacts nothing without local files")
