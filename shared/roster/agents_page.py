@@ -1,6 +1,6 @@
-"""The page of an agent's settings in the docs, made from their one list: ``docs/agent-settings.md``.
+"""The page of an agent's settings in the docs, made from their one list: ``docs/agents/settings.md``.
 
-``python -m shared.roster.agents_page > docs/agent-settings.md`` writes it anew; a test compares them.
+``python -m shared.roster.agents_page > docs/agents/settings.md`` writes it anew; a test compares them.
 """
 
 import sys
@@ -32,7 +32,7 @@ def _lines() -> Iterator[str]:
     for each in SETTINGS.values():
         yield f"| `{each.name}` | `{each.option}` | {_unset(each)} | {_allowed(each)} | {each.says.help} |"
     yield ""
-    yield "[REST](api.md#agents-teams-schedules) says more of some of them, and [agents](agents.md) what they do."
+    yield "[REST](../api.md#agents-teams-schedules) says more of some, and [the other pages](README.md) what they do."
 
 
 def _unset(each: SettingField) -> str:

@@ -211,7 +211,7 @@ OWNERS = "SELECT count(*) FROM user_roles"
 
 
 def test_a_hostile_program_reaches_nothing_on_its_leash_and_never_makes_itself_an_owner(conn, tmp_path, surroundings):
-    """On a host without bubblewrap the disk is not protected, as docs/agents.md says; REST refuses it all the same."""
+    """On a host without bubblewrap the disk is not protected, as docs/agents/leash.md says; REST still refuses."""
     found = reached(conn, tmp_path, surroundings)
     beside = [tmp_path / "agents" / "mine", IN_TMP / surroundings["abstract"]]
     if containment.available().is_leash:

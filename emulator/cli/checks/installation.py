@@ -126,7 +126,7 @@ def agents(found: Sequence[StoredAgent]) -> Iterator[Finding]:
             if why is None:
                 yield ok("agent", f"{agent.id}: {agent.provider}")
             else:
-                mend = "install the program, or name it in the config of the agent (docs/agents.md)"
+                mend = "install the program, or name it in the config of the agent (docs/agents/programs.md)"
                 yield problem("agent", f"{agent.id}: {why}", mend)
     if not found:
         yield ok("agent", "there is none yet")

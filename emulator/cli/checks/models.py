@@ -28,7 +28,9 @@ def findings(models: GatewaySettings, agents: Sequence[StoredAgent], *, now_ms: 
     for agent in agents:
         found = readiness.look(agent.provider, models, now_ms=now_ms, config=agent.config)
         if found.why_not is not None and found.program is not None and found.program.why_not is None:
-            yield problem("models", f"{agent.id}: {found.why_not}", "set it in .env, and start again (docs/agents.md)")
+            yield problem(
+                "models", f"{agent.id}: {found.why_not}", "set it in .env, and restart (docs/agents/money.md)"
+            )
 
 
 def _of_provider(found: Readiness) -> Finding:

@@ -41,7 +41,7 @@ def show_usage(
     rows = [(each["turns"], *_usage(each)) for each in found]
     table = TextTable(("turns", *_COLUMNS), rows, "No turn has used a model this month.")
     unpriced = sum(each["unpriced"] for each in found if each["paidBy"] == "key")
-    note = f"No price is known for {unpriced} of these tokens: set POSTROOM_MODEL_PRICES (docs/agents.md)."
+    note = f"No price is known for {unpriced} of these tokens: set POSTROOM_MODEL_PRICES (docs/agents/money.md)."
     return result(found, table, *([note] if unpriced else []))
 
 

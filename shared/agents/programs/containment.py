@@ -151,7 +151,7 @@ def available(policy: LeashPolicy = "auto") -> Containment:
             f"POSTROOM_LEASH is 'required', and {why}, so no program of an agent starts here: install bubblewrap, run "
             "dispatch on a host where it works, or give the agent the provider 'api', which starts none"
         )
-    log.warning("agent.not_leashed", reason=why, unprotected="see docs/agents.md")
+    log.warning("agent.not_leashed", reason=why, unprotected="see docs/agents/leash.md")
     return _without_leash(why)
 
 

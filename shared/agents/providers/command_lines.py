@@ -1,4 +1,4 @@
-"""The protocol of the provider ``command``: one JSON object in, JSON lines out. ``docs/agents.md`` has all of it."""
+"""The protocol of the provider ``command``: one JSON object in, JSON lines out (``docs/agents/programs.md``)."""
 
 import json
 import re

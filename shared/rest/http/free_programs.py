@@ -32,5 +32,6 @@ def _why(settings: Settings, agents_by_provider: dict[str, str]) -> str | None:
         return None
     return (
         f"the agent {found} runs a program that could call this API, because {held.why_no_leash}: set "
-        "POSTROOM_API_TOKEN, restart, and send 'Authorization: Bearer <token>'; or install bubblewrap (docs/agents.md)"
+        "POSTROOM_API_TOKEN, restart, and send 'Authorization: Bearer <token>'; "
+        "or install bubblewrap (docs/agents/leash.md)"
     )

@@ -104,7 +104,7 @@ def why_not(rules: RequestRules, fields: Mapping[str, Any], allowed: Allowed) ->
         if setting is None:
             return (
                 f"Postroom's gateway does not know {what}, and passes on only what it knows: use the version of the "
-                "program that docs/agents.md names"
+                "program that docs/agents/programs.md names"
             )
         if setting == _FURTHER and what not in allowed.fields:
             return (

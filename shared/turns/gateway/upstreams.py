@@ -87,7 +87,7 @@ class GatewaySettings(FromEnvironment):
     def why_no_login(self, upstream: str, *, now_ms: int) -> str | None:
         """Why requests to *upstream* would be refused, and what to do; None where nothing is known against them."""
         if upstream not in upstreams(self):
-            return f"no key for {upstream!r} is set: docs/agents.md names the variables"
+            return f"no key for {upstream!r} is set: docs/agents/money.md names the variables"
         ends = self.claude_code_oauth_ends
         is_plan = upstream == "anthropic" and self.anthropic_api_key is None
         if is_plan and ends is not None and datetime.fromtimestamp(now_ms / 1000, UTC).date() > ends:

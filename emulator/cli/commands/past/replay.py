@@ -48,7 +48,7 @@ def replay(
     model: Annotated[str | None, typer.Option(help="The model of the agent that is made.")] = None,
     program: Annotated[
         str | None,
-        typer.Option("--command", help="The command line of a program that answers (docs/agents.md)."),
+        typer.Option("--command", help="The command line of a program that answers (docs/agents/programs.md)."),
     ] = None,
     instructions_file: Annotated[
         Path | None, typer.Option(help="The instructions of the agent that is made; default: those of then.")

@@ -46,7 +46,7 @@ def test_a_program_that_is_missing_is_no_problem_where_no_agent_uses_it(claude):
 def test_an_agent_without_a_key_is_a_problem(claude):
     claude("2.1.330")
     says = found(GatewaySettings(), StoredAgent("bot", "claude", {}))
-    assert ("problem", "bot: no key for 'anthropic' is set: docs/agents.md names the variables") in says
+    assert ("problem", "bot: no key for 'anthropic' is set: docs/agents/money.md names the variables") in says
 
 
 def test_a_login_that_has_ended_is_a_problem(claude):

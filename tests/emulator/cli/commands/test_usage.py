@@ -37,7 +37,7 @@ def test_the_usage_of_the_month_is_summed_by_agent_and_model(postroom: Postroom)
     lines = postroom.run("usage").stdout.splitlines()
     assert lines[1].split() == ["2", "coder", "m", "key", "200", "40", "6", "2", "$1.252"]
     assert lines[2].split() == ["1", "coder", "n", "key", "100", "20", "3", "1"]
-    assert lines[-1] == "No price is known for 124 of these tokens: set POSTROOM_MODEL_PRICES (docs/agents.md)."
+    assert lines[-1] == "No price is known for 124 of these tokens: set POSTROOM_MODEL_PRICES (docs/agents/money.md)."
     assert postroom.run("usage", "nobody").stdout == "No turn has used a model this month.\n"
 
 

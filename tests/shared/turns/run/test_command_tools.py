@@ -1,4 +1,4 @@
-"""Agents of the provider ``command`` with tools, as docs/agents.md tells it."""
+"""Agents of the provider ``command`` with tools, as docs/agents/programs.md tells it."""
 
 import asyncio
 import sys
@@ -8,7 +8,7 @@ from functions.dispatch import Dispatch
 from shared.core.settings import Settings
 from tests.support import column, make_agent, put
 
-DOCS = Path(__file__).parents[4] / "docs" / "agents.md"
+DOCS = Path(__file__).parents[4] / "docs/agents/programs.md"
 
 
 def run_turn():
