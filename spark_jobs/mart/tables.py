@@ -46,6 +46,8 @@ ALL = (
     MartTable("schedule_runs", by="started_at"),
     MartTable("usage", has_updates=True),
     MartTable("agents", by="", text=("instructions",), left_out=("config",)),
+    MartTable("agent_pauses", by="", text=("reason",)),
+    MartTable("budgets", by=""),
     MartTable("sessions", by="", people=("private_to",), left_out=("continuation",)),
     MartTable("chats", by="", text=("name",), people=("platform_id",), left_out=("opens_for",)),
     MartTable("users", by="", people=("sender_id", "name")),

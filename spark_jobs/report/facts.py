@@ -22,6 +22,7 @@ class Facts:
         absent: by the name of the job: why it could not run over this mart.
         restored_ms: for each later history of the replica: from which instant rows were read again.
         complete_from: rows of earlier days are missing in the mart; None: no hole is large.
+        whole: rows of the mart's tables without days, at its position, by the name of the table.
     """
 
     at_ms: int
@@ -30,6 +31,7 @@ class Facts:
     absent: Mapping[str, str] = field(default_factory=dict)
     restored_ms: tuple[int, ...] = ()
     complete_from: date | None = None
+    whole: Mapping[str, Sequence[Row]] = field(default_factory=dict)
 
     @property
     def today(self) -> date:

@@ -13,13 +13,15 @@ from pyspark.sql import SparkSession
 from spark_jobs import daily
 from spark_jobs.command_line import OutInvalid, locked_folder, read_manifest
 from spark_jobs.daily import DailyJob
+from spark_jobs.mart.days import read_day
 from spark_jobs.mart.frames import Mart
-from spark_jobs.mart.manifest import MartManifest
+from spark_jobs.mart.manifest import MartManifest, TableFiles
 from spark_jobs.mart.places import present
 from spark_jobs.report.facts import Facts, Row
 
 DAYS_READ = 60
 """The plots show half of it; averages look further back."""
+WHOLE_TABLES = ("agent_pauses", "budgets")
 LARGE_HOLE = 10
 """A message that somebody deleted by hand makes no week incomparable: a hole counts from a tenth of the rows on."""
 
@@ -37,7 +39,7 @@ def facts_of(
         MartInvalid: there is no mart.
         OutInvalid: a folder holds something else.
     """
-    manifest, _, base = present(place)
+    manifest, files, base = present(place)
     absent = {job.name: what for job in jobs if (what := what_lacks(job, manifest))}
     present_jobs = [job for job in jobs if job.name not in absent]
     if not all(_is_current(folder / job.name, job, place, manifest) for job in present_jobs):
@@ -49,7 +51,20 @@ def facts_of(
     first = at.astimezone(UTC).date() - timedelta(days=DAYS_READ - 1)
     rows = {job.name: rows_of(folder / job.name, first, job) for job in present_jobs}
     restored = tuple(each["read_again_from_ms"] for each in manifest.new_histories)
-    return Facts(int(at.timestamp() * 1000), now_ms, rows, absent, restored, complete_from(manifest))
+    tables = {name: table for name in WHOLE_TABLES if (table := manifest.tables.get(name)) is not None}
+    absent |= {name: f"table {name}" for name in WHOLE_TABLES if name not in tables}
+    whole = {name: whole_rows(table, files, base) for name, table in tables.items()}
+    return Facts(int(at.timestamp() * 1000), now_ms, rows, absent, restored, complete_from(manifest), whole)
+
+
+def whole_rows(table: TableFiles, files: Any, base: str) -> list[Row]:
+    """The rows of a table of the mart that has no days.
+
+    Args:
+        files: pyarrow's file system.
+        base: the folder of the manifest in it.
+    """
+    return [row for part in table.days.values() for batch in read_day(files, base, part) for row in batch.to_pylist()]
 
 
 def complete_from(manifest: MartManifest) -> date | None:

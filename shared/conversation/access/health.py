@@ -1,9 +1,10 @@
 """One idea of health: what stops the work, and what needs a person while the work goes on.
 
 ``GET /api/health`` and ``emulator doctor`` ask here. The emulator asks the API for its status, its readiness and the
-chat page. So all of them say the same in the same words.
+chat page. So all of them say the same in the same words, and so does the report on a mart.
 """
 
+import shlex
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,6 @@ from shared.db.access import user_roles
 from shared.db.engine import file_system
 from shared.db.platforms import channel_watches
 from shared.db.roster import agent_pauses, chats
-from shared.db.roster.agent_pauses import AgentPause
 from shared.db.views import counts, spending
 
 _MB = 1024 * 1024
@@ -34,6 +34,31 @@ class Health(NamedTuple):
     def __add__(self, other: "Health") -> "Health":  # type: ignore[override]
         """Both."""
         return Health(self.stops + other.stops, self.needs + other.needs)
+
+
+class Need(NamedTuple):
+    """What needs a person, what to do then, and the command that does it."""
+
+    what: str
+    then: str
+    command: str
+
+    def __str__(self) -> str:
+        """All of it in one sentence."""
+        return f"{self.what}. {self.then}: {self.command}"
+
+
+def paused(agent: str, code: str, reason: str | None) -> Need:
+    """Of an agent that Postroom paused; without a reason where that may not be told. Pure."""
+    why = f": {reason}" if reason else ""
+    what = f"agent {agent} is paused ({code}), and its messages wait{why}"
+    return Need(what, "When it is mended", f"emulator agents resume {shlex.quote(agent)}")
+
+
+def used_up(agent: str | None, period: str, unit: str) -> Need:
+    """Of a budget that is used up; *agent*: None: all agents together. Pure."""
+    what = f"the budget in {unit} of {agent or 'all agents'} for this {period} is used up, so messages wait"
+    return Need(f"{what} until it is over", "To see it and give more", "emulator budgets list")
 
 
 def of(conn: apsw.Connection, path: Path, policy: AccessPolicy, *, timezone: str, now_ms: int) -> Health:
@@ -78,21 +103,14 @@ def of_disk(path: Path, free: int) -> Health:
 
 def _pauses(conn: apsw.Connection) -> list[str]:
     """A sentence for each agent that Postroom paused. One that an operator paused is as that operator wants it."""
-    return [_pause(each) for each in agent_pauses.paused(conn).values() if each.paused_by == "postroom"]
-
-
-def _pause(pause: AgentPause) -> str:
-    return (
-        f"agent {pause.agent} is paused ({pause.code}), and its messages wait: {pause.reason}. When it is mended:"
-        f" emulator agents resume {pause.agent}"
-    )
+    found = agent_pauses.paused(conn).values()
+    return [str(paused(each.agent, each.code, each.reason)) for each in found if each.paused_by == "postroom"]
 
 
 def _budgets(conn: apsw.Connection, timezone: str, *, now_ms: int) -> list[str]:
     """A sentence for each budget that is used up."""
     return [
-        f"the budget in {each['unit']} of {each['agent'] or 'all agents'} for this {each['period']} is used up, so "
-        f"messages wait until it is over. To see it and give more: emulator budgets list"
+        str(used_up(each["agent"], each["period"], each["unit"]))
         for each in spending.all_budgets(conn, timezone, now_ms=now_ms)
         if each["spent"] >= each["amount"] + each["extra"]
     ]

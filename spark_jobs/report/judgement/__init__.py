@@ -7,6 +7,8 @@ from spark_jobs.report.judgement import coverage, delivery, spending, turns
 from spark_jobs.report.judgement.concern import Concern, Level, worst_first
 
 RULES: tuple[Callable[[Facts], Iterable[Concern]], ...] = (
+    turns.paused_agents,
+    spending.used_up_budgets,
     turns.dead_messages,
     turns.overdue_messages,
     delivery.dead_responses,

@@ -3,13 +3,23 @@
 from collections.abc import Iterator
 from statistics import median
 
+from shared.conversation.access import health
+from shared.core.time import periods
 from spark_jobs.report.facts import Facts, Row, by, total
-from spark_jobs.report.judgement.concern import Concern, Level
+from spark_jobs.report.judgement.concern import Concern, Level, of_health
 from spark_jobs.report.words import MICRO, argument, day, dollars, name, plural
 
 LEAST_JUMP = MICRO
 """In micro-dollars a day."""
 LEAST_DAYS = 3
+
+
+def used_up_budgets(facts: Facts) -> Iterator[Concern]:
+    """Budgets that were found used up, in a day or a month that was not over at the mart's position."""
+    for row in facts.whole.get("budgets", ()):
+        period, start_ms = row["period"], row["notice_of"]
+        if row["notice"] == "used_up" and facts.at_ms < start_ms + periods.length_ms(period, start_ms):
+            yield of_health(health.used_up(row["agent"], period, row["unit"]), "costs")
 
 
 def cost_jumps(facts: Facts) -> Iterator[Concern]:

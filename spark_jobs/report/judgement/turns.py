@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 
+from shared.conversation.access import health
 from spark_jobs.report.facts import Facts, by, grouped, total
-from spark_jobs.report.judgement.concern import Concern, Level
+from spark_jobs.report.judgement.concern import Concern, Level, of_health
 from spark_jobs.report.judgement.usual import is_fresh, slower
 from spark_jobs.report.words import HOUR_MS, argument, day, name, number, plural, span
 
@@ -14,6 +15,13 @@ LEAST_FAILURES = 10
 LEAST_BACKLOG = 10
 LOOP = 50
 """So many messages of one agent in one conversation and day are rarely meant."""
+
+
+def paused_agents(facts: Facts) -> Iterator[Concern]:
+    """Agents that Postroom had paused at the mart's position; an operator's own pause is as that operator wants it."""
+    for row in facts.whole.get("agent_pauses", ()):
+        if row["state"] == "paused" and row["paused_by"] == "postroom":
+            yield of_health(health.paused(row["agent"], row["code"], row.get("reason")), "backlog")
 
 
 def dead_messages(facts: Facts) -> Iterator[Concern]:

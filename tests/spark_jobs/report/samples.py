@@ -18,8 +18,19 @@ def ms(at):
     return int(datetime(at.year, at.month, at.day, tzinfo=UTC).timestamp()) * 1000
 
 
-def facts(now_ms=NOON, absent=None, restored_ms=(), complete_from=None, **rows):
-    return Facts(NOON, now_ms, rows, absent or {}, restored_ms, complete_from)
+def facts(now_ms=NOON, absent=None, restored_ms=(), complete_from=None, whole=None, **rows):
+    return Facts(NOON, now_ms, rows, absent or {}, restored_ms, complete_from, whole or {})
+
+
+def pause(agent, reason="401: expired", *, code="auth", by="postroom", state="paused"):
+    """A row of ``agent_pauses``; without its reason where *reason* is None, as in a mart without text."""
+    told = {} if reason is None else {"reason": reason}
+    return {"agent": agent, "state": state, "code": code, "paused_by": by, "since": NOON, **told}
+
+
+def budget(agent, notice_of, *, period="day", unit="money", notice="used_up"):
+    row = {"id": 1, "agent": agent, "period": period, "unit": unit, "amount": 5}
+    return row | {"notice": notice, "notice_of": notice_of}
 
 
 def volume(days, channel, received, completed=None, dead=0):

@@ -7,11 +7,21 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
+from shared.conversation.access import health
+from shared.core.policy import AccessPolicy
+from shared.db.engine.connection import open_connection, transaction
+from shared.db.roster import agent_pauses
+from shared.db.spending import budgets, usage
+from shared.db.spending.usage import Tokens, TurnName
 from spark_jobs.__main__ import main
 from spark_jobs.jobs import backlog, costs, deliveries, failures
 from spark_jobs.jobs.report import DAILY_JOBS
 from spark_jobs.mart.manifest import MartManifest, Privacy, TableFiles
-from spark_jobs.report.outputs import drop_another, facts_of, rows_of, what_lacks
+from spark_jobs.report.facts import Facts
+from spark_jobs.report.judgement import judge
+from spark_jobs.report.outputs import WHOLE_TABLES, drop_another, facts_of, rows_of, what_lacks
+
+NOON, HOUR_MS = 1_760_011_200_000, 3_600_000  # 2025-10-09 12:00 UTC
 
 
 def columns_of(*left_out):
@@ -20,6 +30,7 @@ def columns_of(*left_out):
     for job in DAILY_JOBS:
         for name, columns in job.inputs.items():
             found.setdefault(name, {}).update(dict.fromkeys(columns, "int64"))
+    found |= {name: {} for name in WHOLE_TABLES}
     return {
         name: TableFiles({each: kind for each, kind in columns.items() if each not in left_out}, 0, {})
         for name, columns in found.items()
@@ -60,6 +71,29 @@ def write_output(out, job, day, rows, place="/mart", generation=3, txid="0007", 
 def told(rows):
     """The columns that have a value."""
     return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+@pytest.mark.parametrize("options", [(), ("--without-text",)], ids=["whole", "without_text"])
+def test_a_pause_and_a_used_up_budget_are_told_as_the_health_of_the_database_tells_them(
+    primary, tmp_path, cache, options
+):
+    conn = open_connection(primary.path)
+    conn.execute("INSERT INTO agents (id, name, created_at, updated_at) VALUES ('b', 'B', 1, 1)")
+    with transaction(conn):
+        agent_pauses.pause(conn, "a", "auth", "401: expired", now_ms=NOON)
+        agent_pauses.pause_by_hand(conn, "b", "holiday", now_ms=NOON)
+        budgets.put(conn, None, "day", "tokens", 10, now_ms=NOON)
+        usage.add(conn, TurnName("turn_1", "a", "session_1"), "m", "key", Tokens(10), None, now_ms=NOON)
+        budgets.mark(conn, 1, "used_up", period_start_ms=NOON - HOUR_MS, now_ms=NOON)
+    needs = health.needs_of_rows(conn, primary.path, AccessPolicy("wire"), timezone="UTC", now_ms=NOON)
+    conn.close()
+    primary.replicate()
+    place = str(tmp_path / "mart")
+    assert main(["publish", "--replica", primary.url, "--mart", place, "--cache-dir", str(cache), *options]) == 0
+    found = judge(Facts(NOON, NOON, whole=facts_of(place, tmp_path / "data", (), no_session, now_ms=NOON).whole))
+    told = [f"{each.what[0].lower()}{each.what[1:]} {each.then} {each.command}" for each in found]
+    assert told == [each.replace(": 401: expired", "") if options else each for each in needs]
+    assert len(told) == 2
 
 
 def no_session():

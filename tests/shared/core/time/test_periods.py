@@ -33,6 +33,14 @@ def test_a_day_with_a_clock_change_is_as_long_as_it_is(day, hours):
     assert periods.containing("day", end, "Europe/Zurich").start_ms == end
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Honolulu", "Pacific/Kiritimati"])
+@pytest.mark.parametrize("month", [1, 2, 6, 12])
+def test_a_month_is_as_long_as_it_is_whatever_the_zone_of_its_start(zone, month):
+    found = periods.containing("month", at(zone, 2027, month, 1), zone)
+    assert periods.length_ms("month", found.start_ms) == found.end_ms - found.start_ms
+    assert periods.length_ms("day", found.start_ms) == 24 * HOUR_MS
+
+
 def test_december_ends_with_the_year():
     assert periods.containing("month", at("UTC", 2027, 12, 31), "UTC") == (
         at("UTC", 2027, 12, 1),

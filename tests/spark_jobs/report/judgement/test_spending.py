@@ -1,13 +1,44 @@
 """What the report says about money."""
 
+from datetime import date
+
 import pytest
 
 from spark_jobs.report.judgement import spending
-from tests.spark_jobs.report.samples import cost, facts
+from tests.spark_jobs.report.samples import DAY_MS, NOON, budget, cost, facts, ms
 
 
 def said(rule, rows):
     return [concern.what for concern in rule(facts(costs=rows))]
+
+
+def used_up(*rows):
+    return [concern.what for concern in spending.used_up_budgets(facts(whole={"budgets": rows}))]
+
+
+def test_a_used_up_budget_needs_a_person_in_the_words_of_the_status():
+    rows = (budget(None, NOON - 1, unit="tokens"), budget("coder", ms(date(2025, 10, 1)), period="month"))
+    assert used_up(*rows) == [
+        "The budget in tokens of all agents for this day is used up, so messages wait until it is over.",
+        "The budget in money of coder for this month is used up, so messages wait until it is over.",
+    ]
+    (concern,) = spending.used_up_budgets(facts(whole={"budgets": rows[:1]}))
+    assert (concern.then, concern.command) == ("To see it and give more:", "emulator budgets list")
+
+
+@pytest.mark.parametrize(
+    ("row", "is_told"),
+    [
+        (budget("coder", NOON - DAY_MS + 1), True),
+        (budget("coder", NOON - DAY_MS), False),
+        (budget("coder", ms(date(2025, 9, 9)), period="month"), False),
+        (budget("coder", NOON - 1, notice="nearly"), False),
+        (budget("coder", None, notice=None), False),
+    ],
+    ids=["this_day", "day_is_over", "month_is_over", "nearly", "given_more"],
+)
+def test_a_budget_is_told_until_its_day_or_month_is_over(row, is_told):
+    assert bool(used_up(row)) is is_told
 
 
 @pytest.mark.parametrize(

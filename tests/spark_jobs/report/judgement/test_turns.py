@@ -13,6 +13,7 @@ from tests.spark_jobs.report.samples import (
     failed,
     ms,
     pair,
+    pause,
     scheduled,
     times,
     waiting,
@@ -21,6 +22,37 @@ from tests.spark_jobs.report.samples import (
 
 def said(rule, **rows):
     return [concern.what for concern in rule(facts(**rows))]
+
+
+def test_an_agent_that_postroom_paused_needs_a_person_in_the_words_of_the_status():
+    rows = [
+        pause("coder"),
+        pause("planner", None, code="quota"),
+        pause("support", "holiday", code="by_hand", by="operator"),
+        pause("helper", state="trying"),
+    ]
+    found = list(turns.paused_agents(facts(whole={"agent_pauses": rows})))
+    assert {concern.level for concern in found} == {Level.NEEDS_YOU}
+    assert [(concern.what, concern.then, concern.command) for concern in found] == [
+        (
+            "Agent coder is paused (auth), and its messages wait: 401: expired.",
+            "When it is mended:",
+            "emulator agents resume coder",
+        ),
+        (
+            "Agent planner is paused (quota), and its messages wait.",
+            "When it is mended:",
+            "emulator agents resume planner",
+        ),
+    ]
+
+
+def test_a_reason_that_a_program_wrote_is_cut_and_its_marks_are_shown():
+    rows = [pause("coder", "\u202e" + 1000 * "W")]
+    (concern,) = turns.paused_agents(facts(whole={"agent_pauses": rows}))
+    assert "\u202e" not in concern.what
+    assert "\\u202eWWW" in concern.what
+    assert len(concern.what) < 320
 
 
 def test_dead_messages_are_counted_by_cause_and_agent():
