@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from shared.agents import memory_file
 from shared.agents.access import Doors, Toolbox
+from shared.agents.memory_file import MemoryFile
 from shared.agents.programs.containment import LeashPolicy
 from shared.agents.programs.limits import DEFAULT_LIMITS, Limits
+from shared.agents.skills import Skill
 from shared.core.failures import FailureCode
 
 if TYPE_CHECKING:  # it starts processes, and functions without agents import this module too
@@ -93,6 +96,8 @@ class Turn:
         tools: the same tools, for a provider that runs in this process; None in a test.
         timezone: of the agent.
         attachments: the files of the messages, in their order; the prompt names them.
+        memory_file: what its operator wants it to know.
+        skills: of the agent.
     """
 
     agent: str
@@ -114,6 +119,8 @@ class Turn:
     tools: Toolbox | None = None
     timezone: str = "UTC"
     attachments: tuple[Attachment, ...] = ()
+    memory_file: MemoryFile = memory_file.NOTHING
+    skills: tuple[Skill, ...] = ()
 
     @property
     def place(self) -> str:

@@ -1,5 +1,7 @@
 """What an agent of a real model is told besides its own instructions: how its messages come, and where its words go."""
 
+from shared.agents.base import Turn, outbox
+
 _FRAME = """\
 You are an agent of Postroom. People and other agents write to you on chat platforms. Their messages come as elements:
 <message>, <task>, <webhook> and <system_response>, with the id, the sender and the time. What stands inside an element
@@ -13,13 +15,43 @@ _FILES = """
 Files that people sent are named by <attachment path="...">, below your folder. To send a file, put it into the folder
 {outbox} and write [send_file: its name]. Your folder is of this conversation alone;
 the folder `shared` in it is one for all of your conversations."""
+_SKILLS = """
+
+Your skills are instructions for kinds of work. Before work of such a kind, read the skill by the tool
+read_skill{or_file}, and follow it:
+{lines}"""
+_MEMORY = """
+
+What you know from before, of your operator (MEMORY.md):
+<memory>
+{text}
+</memory>"""
+_CUT = "\n(MEMORY.md is too long: its last {bytes} bytes are left out here. Say so if it matters.)"
 
 
-def text(instructions: str, *, outbox: str | None = None) -> str:
-    """The system prompt: the frame, then the agent's own *instructions*.
+def text(turn: Turn, *, writes_files: bool = False) -> str:
+    """The system prompt: the frame, the agent's own instructions, its skills, what it remembers.
 
     Args:
-        outbox: the folder of files to send, for an agent that can write files.
+        writes_files: the agent can read and write files.
     """
-    files = "" if outbox is None else _FILES.format(outbox=outbox)
-    return f"{_FRAME}{files}\n\n{instructions.strip()}".rstrip()
+    files = _FILES.format(outbox=outbox(turn.session)) if writes_files else ""
+    own = f"\n\n{turn.instructions.strip()}" if turn.instructions.strip() else ""
+    return f"{_FRAME}{files}{own}{_skills(turn, writes_files)}{memory(turn)}"
+
+
+def _skills(turn: Turn, writes_files: bool) -> str:
+    if not turn.skills:
+        return ""
+    lines = (f"- {each.name}: {each.description}".rstrip(": ") for each in turn.skills)
+    or_file = f" (or its file, such as {turn.skills[0].path})" if writes_files else ""
+    return _SKILLS.format(or_file=or_file, lines="\n".join(lines))
+
+
+def memory(turn: Turn) -> str:
+    """What the agent remembers, for its prompt; empty where that is nothing."""
+    kept = turn.memory_file
+    if not kept.text:
+        return ""
+    cut = _CUT.format(bytes=kept.left_out) if kept.left_out else ""
+    return _MEMORY.format(text=kept.text) + cut

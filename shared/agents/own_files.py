@@ -5,6 +5,7 @@ its making is followed: a file is below the folder, or is not touched at all.
 import contextlib
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,17 @@ def write(agent_folder: Path, name: str, text: str) -> Path:
     return agent_folder / name
 
 
+def link(agent_folder: Path, name: str, target: Path) -> None:
+    """Make the link *name* to *target*, where nothing is yet.
+
+    Raises:
+        ConfigInvalid: a link, or something that is no folder, stands in the way.
+    """
+    parent, _, last = name.rpartition("/")
+    with _ours(agent_folder, parent) as parent_fd:
+        os.symlink(target, last, dir_fd=parent_fd)
+
+
 def read(agent_folder: Path, name: str, *, most_bytes: int) -> bytes | None:
     """What the file *name* has; None: it is larger, no plain file, gone, or behind a link."""
     parent, _, last = name.rpartition("/")
@@ -55,11 +67,33 @@ def read(agent_folder: Path, name: str, *, most_bytes: int) -> bytes | None:
     return found if len(found) <= most_bytes else None
 
 
+def read_beginning(agent_folder: Path, name: str, *, most_bytes: int) -> tuple[bytes, int] | None:
+    """The first bytes of the file *name*, and how many it has in all; None: no plain file, gone, or behind a link."""
+    parent, _, last = name.rpartition("/")
+    try:
+        with folder(agent_folder, parent, make=False) as parent_fd:
+            file = open_plain(parent_fd, last)
+    except OSError:
+        return None
+    with file:
+        return file.read(most_bytes), os.fstat(file.fileno()).st_size
+
+
 def read_path(agent_folder: Path, path: Path, *, most_bytes: int) -> bytes | None:
     """``read`` of a path that is below the agent's folder; None where it is not."""
     if not path.is_relative_to(agent_folder):
         return None
     return read(agent_folder, path.relative_to(agent_folder).as_posix(), most_bytes=most_bytes)
+
+
+def clear(agent_folder: Path, name: str) -> None:
+    """Remove the folder *name* and all that is in it, where it is; of a link in its place the link only."""
+    parent, _, last = name.rpartition("/")
+    with contextlib.suppress(OSError), folder(agent_folder, parent, make=False) as parent_fd:
+        if stat.S_ISDIR(os.stat(last, dir_fd=parent_fd, follow_symlinks=False).st_mode):
+            shutil.rmtree(last, dir_fd=parent_fd)
+        else:
+            os.unlink(last, dir_fd=parent_fd)
 
 
 def remove(agent_folder: Path, name: str) -> None:

@@ -38,6 +38,13 @@ class TestAnswers:
         assert "You are Bo, the lighthouse keeper." in agents.ask(bot, "[[system]]")
         assert not {"Bash", "Write", "Read"} & set(agents.ask(bot, "[[tools]]").split())
 
+    def test_it_is_told_its_skills_and_reads_one_in_its_own_way(self, agents, bot):
+        skill = agents.folder(bot) / "skills/invoices/SKILL.md"
+        skill.parent.mkdir(parents=True)
+        skill.write_text("---\nname: invoices\ndescription: How to write one.\n---\nAdd 8.1 percent. [[say added]]")
+        assert "invoices: How to write one." in agents.ask(bot, "[[system]]")
+        assert agents.ask(bot, '[[tool Skill {"skill": "postroom:invoices"}]]') == "added"
+
     def test_an_answer_may_be_long_and_slow(self, agents, bot):
         assert len(agents.ask(bot, "[[big 50000]]")) >= 50_000
         assert agents.ask(bot, "[[slow 50]] [[say one two three four]]") == "one two three four"

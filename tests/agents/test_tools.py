@@ -75,6 +75,9 @@ def calls_of_all(conversation):
     )
     menu = conversation.agents.folder(conversation.agent) / "sessions" / session / "outbox" / "menu.txt"
     menu.write_text("leek soup")
+    skill = conversation.agents.folder(conversation.agent) / "skills/soups/SKILL.md"
+    skill.parent.mkdir(parents=True, exist_ok=True)
+    skill.write_text("Leeks first.")
     [(task,)] = conversation.rows(
         "SELECT series_id FROM messages WHERE agent = ? AND kind = 'task'", conversation.agent
     )
@@ -95,6 +98,7 @@ def calls_of_all(conversation):
         "consume_messages": ({}, "No message of another agent waits"),
         "list_destinations": ({}, "mate: agent"),
         "read_thread": ({}, "first of all"),
+        "read_skill": ({"name": "soups"}, "Leeks first."),
         "create_agent": ({"name": "Cook", "instructions": "Cook."}, "Asked for approval as"),
         "register_agent_group": ({"agent": "mate", "chat": "den"}, "Asked for approval as"),
     }

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
+from shared.agents import briefing
 from shared.agents.access import ToolAnswer
 from shared.agents.base import Failed, Init, Progress, ProviderEvent, Result, Text, Turn, Used
 from shared.core.text import half_characters
@@ -41,6 +42,8 @@ def question(turn: Turn, *, has_tools: bool) -> bytes:
                 "session": turn.session,
                 "continuation": turn.continuation,
                 "instructions": turn.instructions,
+                "memory": briefing.memory(turn).strip(),
+                "skills": [{**each._asdict(), "path": each.path} for each in turn.skills],
                 "model": turn.model,
                 "attempt": turn.attempt,
                 "prompt": turn.prompt,

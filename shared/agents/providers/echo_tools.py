@@ -12,6 +12,7 @@
     !update task text         changes what a task says
     !pause task               pauses a task; also !resume and !cancel
     !thread                   reads this conversation
+    !skill name               reads a skill
     !destinations             lists to whom the agent may write
     !send agent text          writes to another agent
     !inbox                    takes the messages out of the mailbox
@@ -39,6 +40,7 @@ from shared.core.time import durations
 _HERE = frozenset({
     "send_message", "send_card", "edit_message", "send_file", "add_reaction", "ask_user_question", "schedule_task",
     "list_tasks", "update_task", "pause_task", "resume_task", "cancel_task", "read_thread",
+    "read_skill",
 })  # fmt: skip
 _NOT_HERE = 'Echo does that only with {"tools": "all"} in its config, because it would do it for anybody.'
 _LARGEST_BYTES = 20 * 1024 * 1024
@@ -127,6 +129,7 @@ _COMMANDS: Mapping[str, Callable[[str, TurnMessage], Wanted]] = {
     "!resume": _text("resume_task", "task"),
     "!cancel": _text("cancel_task", "task"),
     "!thread": _nothing("read_thread"),
+    "!skill": _text("read_skill", "name"),
     "!destinations": _nothing("list_destinations"),
     "!send": _two("send_to_agent", "agent", "text"),
     "!inbox": _nothing("consume_messages"),

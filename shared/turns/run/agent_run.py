@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 import apsw
 
-from shared.agents import leftover_processes, prompt, registry, session_files
+from shared.agents import leftover_processes, memory_file, prompt, registry, session_files, skills
 from shared.agents.access import Toolbox
 from shared.agents.base import Failed, Init, ProviderEvent, Result, Text, Turn, TurnMessage, Used
 from shared.agents.programs.limits import Limits
@@ -248,6 +248,8 @@ def _turn(
         doors=doors,
         tools=doors.tools,
         timezone=agent.timezone,
+        memory_file=memory_file.read(folder),
+        skills=skills.of_agent(folder),
     )
 
 

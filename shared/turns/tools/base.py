@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import apsw
@@ -38,6 +39,7 @@ class ToolCall:
         claim: of the turn; None: an operator calls the tool as the agent, outside any turn.
         asked: the message that the turn answers; None: there is none.
         key: of the call in its turn.
+        folder: of the agent.
         file: the copy of the file that the call hands over, see ``Tool.hands_over``; None: it hands over none.
     """
 
@@ -49,6 +51,7 @@ class ToolCall:
     key: str
     policy: AccessPolicy
     limits: MailLimits
+    folder: Path
     now_ms: int
     file: OutgoingFile | None = None
 

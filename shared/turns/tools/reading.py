@@ -1,10 +1,11 @@
-"""The tool that reads: what was said in this conversation, or in the thread of a message between agents."""
+"""Tools that read: what was said in this conversation, the thread of a message between agents, a skill."""
 
 from datetime import UTC, datetime
 from typing import Annotated
 
 from pydantic import Field
 
+from shared.agents import skills
 from shared.core.errors import NotFound
 from shared.db.queue import agent_messages, messages
 from shared.db.queue.mailbox import MailboxMessage
@@ -64,6 +65,17 @@ def _line(at_ms: int, sender: str, text: str) -> str:
     return f"[{at}] {sender}: {shown}"
 
 
+class ReadSkill(Arguments):
+    name: Annotated[str, Field(min_length=1, max_length=64, description="the skill's name")]
+    file: Annotated[
+        str, Field(min_length=1, max_length=200, description="another file of the skill, that its text names")
+    ] = skills.FILE
+
+
+def _read_skill(call: ToolCall, given: ReadSkill) -> str:
+    return skills.read(call.folder, given.name, given.file)
+
+
 TOOLS = (
     Tool(
         "read_thread",
@@ -71,6 +83,13 @@ TOOLS = (
         "the whole thread with that agent.",
         ReadThread,
         _read,
+        reads=True,
+    ),
+    Tool(
+        "read_skill",
+        "Read the instructions of one of your skills, before you do that kind of work. Your instructions list them.",
+        ReadSkill,
+        _read_skill,
         reads=True,
     ),
 )

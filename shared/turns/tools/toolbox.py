@@ -177,9 +177,8 @@ class SessionToolbox:
         if tool_calls.find(call.conn, self._caller.turn, key) is not None:
             return None  # it was made before, and nothing is done twice
         handed = tool.hands_over(call, checked)
-        folder = self._settings.agents_dir / (call.agent.folder or call.agent.id)
         target = self._settings.files / (self._caller.claim.token if self._caller.claim else ids.new("tool"))
-        place = FilePlace(folder, call.session.session_id, target)
+        place = FilePlace(call.folder, call.session.session_id, target)
         try:
             return await asyncio.to_thread(outbox_files.copy_file, handed.name, place, handed.taker)
         except NotSendable as error:
@@ -212,7 +211,16 @@ class SessionToolbox:
             raise NotFound(f"agent {caller.agent!r} was deleted")
         asked = caller.claim.asked[0] if caller.claim is not None else None
         return ToolCall(
-            conn, agent, session, caller.claim, asked, key, self._policy, self._limits, now_ms=self._now_ms()
+            conn,
+            agent,
+            session,
+            caller.claim,
+            asked,
+            key,
+            self._policy,
+            self._limits,
+            folder=self._settings.agents_dir / (agent.folder or agent.id),
+            now_ms=self._now_ms(),
         )
 
     async def _tell_chain(self, refused: MailRefused) -> None:

@@ -43,6 +43,25 @@ def test_a_file_is_removed_and_one_that_is_not_there_is_no_error(tmp_path):
     assert not path.exists()
 
 
+def test_the_beginning_of_a_file_is_read_with_its_size(tmp_path):
+    own_files.write(tmp_path, "a/b.md", "a long text")
+    (tmp_path / "link").symlink_to(tmp_path / "a/b.md")
+    assert own_files.read_beginning(tmp_path, "a/b.md", most_bytes=6) == (b"a long", 11)
+    assert own_files.read_beginning(tmp_path, "link", most_bytes=6) is None
+    assert own_files.read_beginning(tmp_path, "gone", most_bytes=6) is None
+
+
+def test_a_folder_is_cleared_and_nothing_behind_its_links(tmp_path):
+    own_files.write(tmp_path, "elsewhere/a.md", "kept")
+    own_files.write(tmp_path, "in/folder/a.md", "gone")
+    own_files.link(tmp_path, "in/folder/below", tmp_path / "elsewhere")
+    own_files.link(tmp_path, "in/link", tmp_path / "elsewhere")
+    for name in ("in/folder", "in/folder", "in/link", "../elsewhere"):
+        own_files.clear(tmp_path, name)
+    assert list((tmp_path / "in").iterdir()) == []
+    assert (tmp_path / "elsewhere/a.md").read_text() == "kept"
+
+
 def test_only_a_plain_file_of_the_folder_is_read(tmp_path):
     (tmp_path / "secret").write_text("kept")
     agent = tmp_path / "agent"

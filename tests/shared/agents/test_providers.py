@@ -237,6 +237,8 @@ def test_the_question_goes_over_standard_input(script):
         "session": "session_1",
         "continuation": "c1",
         "instructions": "be kind",
+        "memory": "",
+        "skills": [],
         "model": None,
         "attempt": 1,
         "prompt": "the prompt",

@@ -45,7 +45,7 @@ async def run(
             agent = Agent(
                 _model(config, turn, access, client),
                 output_type=_WORDS_OR_NONE,
-                instructions=briefing.text(turn.instructions),
+                instructions=briefing.text(turn),
                 tools=_tools(turn),
                 model_settings=ModelSettings(max_tokens=config.max_tokens) if config.max_tokens else None,
             )

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shared.agents import briefing, leftover_processes, own_files, session_homes
+from shared.agents import briefing, leftover_processes, own_files, session_homes, skills
 from shared.agents.access import ProgramAccess
-from shared.agents.base import Attachment, Turn, outbox, session_folder
+from shared.agents.base import Attachment, Turn, session_folder
 from shared.agents.programs import containment
 from shared.agents.programs.containment import GatewaySocket, ProgramCommand
 from shared.agents.providers.claude.config import ClaudeConfig, ToolLevel
@@ -105,10 +105,12 @@ def _block(folder: Path, file: Attachment) -> dict[str, Any] | None:
 def _words(config: ClaudeConfig, turn: Turn, access: ProgramAccess) -> list[str]:
     tools = _TOOLS[config.tools]
     allowed = [*([f"mcp__{SERVER}"] if turn.tools is not None else []), *tools]
+    loaded = [*tools, *(["Skill"] if turn.skills else [])]
+    allowed += [f"Skill({SERVER}:{each.name})" for each in turn.skills]
     words = [
         *("-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"),
         *("--include-partial-messages", "--setting-sources", "", "--settings", _SETTINGS, "--strict-mcp-config"),
-        *("--permission-mode", "dontAsk", "--tools", ",".join(tools), "--max-turns", str(config.max_turns)),
+        *("--permission-mode", "dontAsk", "--tools", ",".join(loaded), "--max-turns", str(config.max_turns)),
         # The longer prompt of its own tells it how to work with files; an agent that only talks needs none of it.
         *("--append-system-prompt-file" if tools else "--system-prompt-file", str(_instructions(turn))),
     ]
@@ -116,6 +118,8 @@ def _words(config: ClaudeConfig, turn: Turn, access: ProgramAccess) -> list[str]
         words += ["--mcp-config", json.dumps(_servers(access))]
     if allowed:
         words += ["--allowedTools", ",".join(allowed)]
+    if turn.skills:
+        words += ["--plugin-dir", str(_plugin(turn))]
     if turn.model:
         words.append(f"--model={turn.model}")
     if session := continues(turn.continuation):
@@ -149,8 +153,17 @@ def _environment(turn: Turn, access: ProgramAccess) -> dict[str, str]:
 
 def _instructions(turn: Turn) -> Path:
     """The file of its instructions, which may be longer than a word of a command."""
-    words = briefing.text(turn.instructions, outbox=outbox(turn.session))
+    words = briefing.text(turn, writes_files=True)
     return own_files.write(turn.folder, f"{session_folder(turn.session)}/claude-instructions.md", words)
+
+
+def _plugin(turn: Turn) -> Path:
+    """The folder by which it has the agent's skills. It is made anew for each turn, because it could have hooks too."""
+    name = f"{session_folder(turn.session)}/claude-plugin"
+    own_files.clear(turn.folder, name)
+    own_files.write(turn.folder, f"{name}/.claude-plugin/plugin.json", json.dumps({"name": SERVER, "version": "1.0.0"}))
+    own_files.link(turn.folder, f"{name}/{skills.FOLDER}", turn.folder / skills.FOLDER)
+    return turn.folder / name
 
 
 def _base(access: ProgramAccess) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from shared.agents import briefing
-from shared.agents.base import Turn, outbox
+from shared.agents.base import Turn
 from shared.agents.providers.codex.config import CodexConfig
 
 Settings = dict[str, Any]
@@ -123,7 +123,7 @@ def approval_policy(config: CodexConfig) -> str:
 def instructions(turn: Turn, reach: Reach) -> str:
     """The agent's instructions, and the names of the tools: some models see only tools that they search for by name."""
     tools = f"\n\nTools of the server {_OURS!r}: {', '.join(reach.tools)}." if reach.tools else ""
-    return briefing.text(turn.instructions, outbox=outbox(turn.session)) + tools
+    return briefing.text(turn, writes_files=True) + tools
 
 
 def toml(values: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from shared.agents import briefing, leftover_processes, own_files, session_homes
 from shared.agents.access import ProgramAccess
-from shared.agents.base import Failed, Turn, outbox, session_folder
+from shared.agents.base import Failed, Turn, session_folder
 from shared.agents.programs import containment, installed
 from shared.agents.programs.containment import Containment, GatewaySocket, ProgramCommand
 from shared.agents.programs.installed import Installed
@@ -86,7 +86,7 @@ def settings(config: OpencodeConfig, turn: Turn, access: ProgramAccess) -> dict[
         "small_model": model,
         "permission": _PERMISSIONS[config.tools],
         "default_agent": _OURS,
-        "agent": {_OURS: {"mode": "primary", "prompt": briefing.text(turn.instructions, outbox=outbox(turn.session))}},
+        "agent": {_OURS: {"mode": "primary", "prompt": briefing.text(turn, writes_files=True)}},
         "provider": {
             _OURS: {
                 "npm": "@ai-sdk/openai-compatible",

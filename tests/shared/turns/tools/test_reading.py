@@ -48,3 +48,12 @@ def test_a_thread_of_another_conversation_reads_as_one_that_is_not_there(conn, d
         assert turn.refusal("read_thread", message=theirs) == f"this conversation has no message '{theirs}'"
         assert turn.refusal("read_thread", message=chat) == f"this conversation has no message '{chat}'"
         assert turn.refusal("read_thread", message="no_00000000") == "this conversation has no message 'no_00000000'"
+
+
+def test_a_skill_of_the_agents_folder_is_read(conn, db, tmp_path):
+    (tmp_path / "agents/assistant/skills/invoices").mkdir(parents=True)
+    (tmp_path / "agents/assistant/skills/invoices/SKILL.md").write_text("Add 8.1 percent.")
+    with running(conn, db) as turn:
+        mine = Running(turn.process, db, turn.claim, agents_dir=tmp_path / "agents")
+        assert mine.say("read_skill", name="invoices") == "Add 8.1 percent."
+        assert mine.refusal("read_skill", name="bills") == "you have no skill 'bills'; your skills: invoices"

@@ -27,7 +27,15 @@ def turn(conn, db):
 def test_the_issues_tools_are_all_there():
     assert sorted(spec.name for spec in registry.specs()) == [
         *("add_reaction", "ask_user_question", "cancel_task", "consume_messages", "create_agent", "edit_message"),
-        *("list_destinations", "list_tasks", "pause_task", "read_thread", "register_agent_group", "resume_task"),
+        *(
+            "list_destinations",
+            "list_tasks",
+            "pause_task",
+            "read_skill",
+            "read_thread",
+            "register_agent_group",
+            "resume_task",
+        ),
         *("schedule_task", "send_card", "send_file", "send_message", "send_to_agent", "update_task"),
     ]
 
@@ -139,6 +147,7 @@ GIVEN = {
     "create_agent": {"name": "Bob", "instructions": ""},
     "edit_message": {"message": 1, "text": "x"},
     "read_thread": {},
+    "read_skill": {"name": "x"},
     "register_agent_group": {"agent": "bob", "chat": "family"},
     "schedule_task": {"prompt": "x", "cron": "0 9 * * *"},
     "send_card": {"title": "x"},

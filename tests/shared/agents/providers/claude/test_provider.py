@@ -10,6 +10,7 @@ import pytest
 from shared.agents import registry
 from shared.agents.base import Acted, Attachment, Failed, Init, Progress, Result
 from shared.agents.programs.limits import Limits
+from shared.agents.skills import Skill
 from shared.core.errors import ConfigInvalid
 from tests.shared.agents.providers.claude.claude_program import ACCESS, FakeClaude, OpenDoors, turn_of
 
@@ -207,6 +208,23 @@ class TestWhatTheProgramGets:
         words = program.given["words"]
         path = Path(words[words.index("--system-prompt-file") + 1])
         assert path.read_text().endswith("Be kind.")
+
+    def test_its_skills_are_a_plugin_of_this_turn(self, program, tmp_path):
+        planted = tmp_path / "work/sessions/session_1/claude-plugin/hooks"
+        planted.mkdir(parents=True)
+        (planted / "hooks.json").write_text("{}")
+        (tmp_path / "work/skills/invoices").mkdir(parents=True)
+        run(program, "thinking", skills=(Skill("invoices", ""),))
+        words = program.given["words"]
+        plugin = Path(words[words.index("--plugin-dir") + 1])
+        assert {each.name for each in plugin.iterdir()} == {".claude-plugin", "skills"}
+        assert (plugin / "skills/invoices").is_dir()
+        assert words[words.index("--tools") + 1] == "Skill"
+        assert words[words.index("--allowedTools") + 1] == "Skill(postroom:invoices)"
+
+    def test_without_skills_there_is_no_plugin(self, program):
+        run(program, "thinking")
+        assert "--plugin-dir" not in program.given["words"]
 
     def test_a_link_in_its_folder_is_not_followed(self, program, tmp_path):
         (tmp_path / "elsewhere").mkdir()

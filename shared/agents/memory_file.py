@@ -1,0 +1,33 @@
+"""``MEMORY.md`` of an agent's folder: what its operator wants it to know in every turn, beside its instructions.
+
+No turn writes it: on the leash, what lies in the agent's folder itself is read-only.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from shared.agents import own_files
+
+NAME = "MEMORY.md"
+MOST_BYTES = 16_000  # as long as some thousand words: more would push out what a turn is about
+
+
+class MemoryFile(NamedTuple):
+    """What a prompt has of the file. *left_out*: the bytes at its end that the prompt has not; 0: it has all."""
+
+    text: str = ""
+    left_out: int = 0
+
+
+NOTHING = MemoryFile()
+
+
+def read(agent_folder: Path) -> MemoryFile:
+    """The beginning of the file, whole lines; nothing where there is no such plain file."""
+    found = own_files.read_beginning(agent_folder, NAME, most_bytes=MOST_BYTES)
+    if found is None:
+        return NOTHING
+    beginning, size = found
+    if size > len(beginning) and (end := beginning.rfind(b"\n")) > 0:
+        beginning = beginning[:end]
+    return MemoryFile(beginning.decode("utf-8", "ignore").strip(), size - len(beginning))
