@@ -11,14 +11,14 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 import msgspec
 
 from shared.channels import sanitize
 from shared.channels.base import Event, ForwardedFrom, Kind
 from shared.channels.discord import objects
-from shared.channels.discord.objects import DiscordAttachment, DiscordMember, DiscordMessage, DiscordUser
+from shared.channels.discord.objects import DiscordMember, DiscordMessage, DiscordUser, DiscordWords
+from shared.core import content
 from shared.core.content import QuotedMessage
 
 _WRITTEN_BY_PEOPLE = (0, 19)  # an ordinary message, and a reply
@@ -32,33 +32,24 @@ class _Reference(msgspec.Struct):
     message_id: str | None = None
 
 
-class _Snapshot(msgspec.Struct):
-    """What a forwarded message said; Discord hides its author."""
-
-    content: str = ""
-    attachments: list[DiscordAttachment] = []
-    components: list[Any] = []
-
-
 class _Forwarded(msgspec.Struct):
-    message: _Snapshot
+    """A message that is passed on; Discord hides its author."""
+
+    message: DiscordWords
 
 
 class _Named(msgspec.Struct):
     id: str
 
 
-class _Typed(msgspec.Struct):
+class _Typed(DiscordWords, kw_only=True):
     """``MESSAGE_CREATE`` and ``MESSAGE_UPDATE``."""
 
     id: str
     channel_id: str
     author: DiscordUser
     type: int = 0
-    content: str = ""
-    components: list[Any] = []
-    attachments: list[DiscordAttachment] = []
-    mentions: list[_Named] = []
+    mentions: list[_Named] = msgspec.field(default_factory=list)
     edited_timestamp: datetime | None = None
     channel_type: int = 0
     guild_id: str | None = None
@@ -66,10 +57,10 @@ class _Typed(msgspec.Struct):
     webhook_id: str | None = None
     message_reference: _Reference | None = None
     referenced_message: DiscordMessage | None = None
-    message_snapshots: list[_Forwarded] = []
+    message_snapshots: list[_Forwarded] = msgspec.field(default_factory=list)
 
     @property
-    def shown(self) -> "_Typed | _Snapshot":
+    def shown(self) -> DiscordWords:
         """What it shows: a forwarded message has no text of its own."""
         is_forward = self.message_reference is not None and self.message_reference.type == _FORWARD
         return self.message_snapshots[0].message if is_forward and self.message_snapshots else self
@@ -153,7 +144,7 @@ def _edited(data: object, key: str, bot_ids: Collection[str]) -> Event:
 
 def _message(kind: Kind, key: str, message: _Typed, bot_ids: Collection[str]) -> Event:
     shown = message.shown
-    text = sanitize.text(shown.content or "\n".join(objects.texts(shown.components)))
+    text = sanitize.text(shown.text)
     reason = _reason_to_ignore(message, text)
     if reason is not None:
         return Event("ignore", key, reason=reason)
@@ -168,7 +159,7 @@ def _message(kind: Kind, key: str, message: _Typed, bot_ids: Collection[str]) ->
         sender=objects.name_of(message.author, message.member),
         sender_id=message.author.id,
         text=text,
-        attachments=tuple(map(objects.file, shown.attachments)),
+        attachments=shown.files,
         is_mention=is_direct or is_called,
         is_group=not is_direct,
         mention=_leading_mention(text, bot_ids),
@@ -186,16 +177,17 @@ def _reason_to_ignore(message: _Typed, text: str) -> str | None:
         return "from_bot"
     if message.type not in _WRITTEN_BY_PEOPLE:
         return f"system:{message.type}"
-    return None if text or message.shown.attachments else "empty_message"
+    return None if text or message.shown.files else "empty_message"
 
 
 def _reply_to(message: _Typed, bot_ids: Collection[str]) -> QuotedMessage | None:
-    """The message that it replies to; with its id alone where that one was deleted."""
+    """The message that it replies to, with its files in words where it has no text; its id alone if it was deleted."""
     reference = message.message_reference
     if message.is_forward or reference is None or reference.message_id is None:
         return None
-    if message.referenced_message is not None:
-        return message.referenced_message.quoted(bot_ids)
+    if (replied := message.referenced_message) is not None:
+        found = replied.quoted(bot_ids)
+        return {**found, "text": found["text"] or content.files_in_words(replied.files)}
     return {"message_id": reference.message_id, "text": "", "sender_id": None, "is_self": False}
 
 

@@ -1,7 +1,9 @@
 """Discord's objects, as far as we use them, and what they say in the terms that all channels share.
 
 Fields that we do not use are ignored. Source: https://docs.discord.com/developers/resources/message#message-object,
-https://docs.discord.com/developers/resources/user#user-object, https://docs.discord.com/developers/components/reference.
+https://docs.discord.com/developers/resources/user#user-object, https://docs.discord.com/developers/components/reference,
+https://docs.discord.com/developers/resources/sticker#sticker-item-object,
+https://docs.discord.com/developers/resources/poll#poll-object, https://docs.discord.com/developers/reference#image-formatting.
 """
 
 import re
@@ -16,6 +18,11 @@ from shared.core.content import QuotedMessage
 _DISCORDS_EPOCH_MS = 1_420_070_400_000
 _SHOWN_AS_ITSELF = ("image", "video", "audio")
 _TEXT = 10
+_STICKER_FILES = {  # by the format of a sticker; the third one, Lottie, is a drawing in JSON and no picture
+    1: ("https://cdn.discordapp.com/stickers/{}.png", "image/png"),
+    2: ("https://cdn.discordapp.com/stickers/{}.png", "image/png"),
+    4: ("https://media.discordapp.net/stickers/{}.gif", "image/gif"),
+}
 
 
 class DiscordUser(msgspec.Struct):
@@ -37,24 +44,52 @@ class DiscordAttachment(msgspec.Struct):
     size: int | None = None
 
 
-class DiscordMessage(msgspec.Struct):
-    """A message that another object contains: the one replied to, pressed on, or asked about."""
-
+class DiscordSticker(msgspec.Struct):
     id: str
+    name: str = ""
+    format_type: int = 0
+
+
+class _PollMedia(msgspec.Struct, frozen=True):
+    text: str | None = None
+
+
+class _PollAnswer(msgspec.Struct, frozen=True):
+    poll_media: _PollMedia = _PollMedia()
+
+
+class DiscordPoll(msgspec.Struct, frozen=True):
+    question: _PollMedia = _PollMedia()
+    answers: list[_PollAnswer] = []
+
+
+class DiscordWords(msgspec.Struct, kw_only=True):
+    """What a message says and brings along."""
+
     content: str = ""
-    author: DiscordUser | None = None
     attachments: list[DiscordAttachment] = []
     components: list[Any] = []
+    sticker_items: list[DiscordSticker] = []
+    poll: DiscordPoll | None = None
 
     @property
     def text(self) -> str:
-        """What it says, also where the text stands in components instead of ``content``."""
-        return self.content or "\n".join(texts(self.components))
+        """What it says, also where the text stands in components or in a poll instead of ``content``."""
+        asked = self.poll.question.text if self.poll else None
+        return self.content or "\n".join(texts(self.components)) or asked or ""
 
     @property
     def files(self) -> tuple[dict[str, Any], ...]:
-        """Its attachments in the terms that all channels share."""
-        return tuple(map(file, self.attachments))
+        """Its attachments, stickers and poll in the terms that all channels share."""
+        polls = () if self.poll is None else (_poll(self.poll),)
+        return (*map(file, self.attachments), *map(_sticker, self.sticker_items), *polls)
+
+
+class DiscordMessage(DiscordWords, kw_only=True):
+    """A message that another object contains: the one replied to, pressed on, or asked about."""
+
+    id: str
+    author: DiscordUser | None = None
 
     def quoted(self, bot_ids: Collection[str]) -> QuotedMessage:
         """The message as one that is replied to."""
@@ -76,6 +111,26 @@ def file(given: DiscordAttachment) -> dict[str, Any]:
     facts = {"name": sanitize.file_name(given.filename), "mime": mime, "size": given.size}
     kind = family if family in _SHOWN_AS_ITSELF else "file"
     return {"kind": kind, "url": given.url, **{name: fact for name, fact in facts.items() if fact is not None}}
+
+
+def _sticker(given: DiscordSticker) -> dict[str, Any]:
+    """A sticker: a picture by its address, where it is one."""
+    name = sanitize.name(given.name)
+    found = _STICKER_FILES.get(given.format_type)
+    if found is None or not re.fullmatch("[0-9]{1,20}", given.id):
+        return {"kind": "sticker", "name": name}
+    address, mime = found
+    return {
+        "kind": "sticker",
+        "url": address.format(given.id),
+        "name": sanitize.file_name(f"{name}.{mime[6:]}"),
+        "mime": mime,
+    }
+
+
+def _poll(given: DiscordPoll) -> dict[str, Any]:
+    options = [sanitize.text(each.poll_media.text or "") for each in given.answers]
+    return {"kind": "poll", "question": sanitize.text(given.question.text or ""), "options": options}
 
 
 def dicts(values: Any) -> list[dict[str, Any]]:
