@@ -21,9 +21,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from emulator.base.errors import Misconfigured, Unsafe
+from emulator.base.shell import of_shell
 from shared.core import setting_places
 
-ALWAYS = ("PATH", "HOME", "LANG", "TMPDIR", "TZ")
 FROM_SHELL = ("POSTROOM_DURABILITY", "POSTROOM_CONFIG", "POSTROOM_LEASH", "POSTROOM_API_TOKEN")
 FILES = (".env", ".env.local")
 DUMMY_AWS = {
@@ -55,11 +55,6 @@ class EnvSetting:
     name: str
     value: str
     where: str
-
-
-def base(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of the shell that every child gets."""
-    return {name: environ[name] for name in ALWAYS if name in environ} | {"PYTHONUNBUFFERED": "1"}
 
 
 def read_files(project: Path) -> list[EnvSetting]:
@@ -102,7 +97,7 @@ def for_function(
     of_files = [each for each in files if not each.name.startswith("AWS_")]
     places = {each.name: each.where for each in of_files if each.name not in chosen and each.name not in own}
     return (
-        base(environ)
+        of_shell(environ)
         | declared
         | dict(emulator)
         | _local(of_files)
@@ -114,7 +109,7 @@ def for_function(
 
 def for_relay(environ: Mapping[str, str], files: Iterable[EnvSetting], own: Mapping[str, str]) -> dict[str, str]:
     """The whole environment of the relay of Discord's Gateway: the files, and above them the emulator's variables."""
-    return base(environ) | _local(files) | dict(own)
+    return of_shell(environ) | _local(files) | dict(own)
 
 
 def _local(files: Iterable[EnvSetting]) -> dict[str, str]:

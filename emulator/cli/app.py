@@ -110,7 +110,11 @@ def run(
     question, state = _past(from_replica, timestamp, txid, epoch, state, is_ephemeral=ephemeral)
     folder = _state(state, ephemeral)
     options = RunOptions(Path.cwd(), template.resolve(), folder, port, not no_watch, not ephemeral, relay, question)
-    (context.obj or run_emulator)(RunRequest(options, log, state))
+    asked = RunRequest(options, log, state)
+    if context.obj is not None:
+        context.obj(asked)
+    else:
+        run_emulator(lambda: asked)
 
 
 @app.command(

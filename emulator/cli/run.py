@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from emulator.base import console, environment, errors
+from emulator.base import console, errors
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE
 from emulator.base.options import RunOptions
+from emulator.base.shell import of_shell
 from emulator.base.state import StateFolder
 from emulator.base.terminal import PROSE, escape, indent_more
 from emulator.processes.fork_client import ForkClient
+from emulator.processes.start import Started
 from shared.core.errors import PostroomError
 
 TEMPLATE = Path("template.yaml")  # the default of --template
@@ -40,21 +42,22 @@ def without_options() -> RunRequest:
     return RunRequest(RunOptions(Path.cwd(), TEMPLATE.resolve(), StateFolder(STATE.resolve())), None, STATE)
 
 
-def run_emulator(asked: RunRequest) -> NoReturn:
-    """Run it until a signal or a failure, and end this process with the code for that."""
-    end_with(lambda: serve(lambda: asked))
-
-
-async def serve(ask: Callable[[], RunRequest | int]) -> int:
-    """Run the emulator until a signal; returns the exit code.
+def run_emulator(ask: Callable[[], RunRequest | int], fork_server: Started | None = None) -> NoReturn:
+    """Run it until a signal or a failure, and end this process with the code for that.
 
     Args:
         ask: what is asked for, or the exit code where it is nothing; called when all is imported.
+        fork_server: it loads for as long as all the rest of a start takes; None: started now.
     """
+    end_with(lambda: serve(ask, fork_server))
+
+
+async def serve(ask: Callable[[], RunRequest | int], fork_server: Started | None) -> int:
+    """Run the emulator until a signal; returns the exit code."""
     # Before the imports, which take half a second: asyncio's own handling of Ctrl-C would cancel this task.
     async with until_signalled() as signalled:
-        fork_client = ForkClient(Path.cwd(), environment.base(os.environ))
-        await fork_client.start()  # it loads for as long as all the rest of a start takes
+        fork_client = ForkClient(Path.cwd(), of_shell(os.environ), started=fork_server)
+        fork_client.start()
         with _without_certificates():
             from emulator.system.supervisor import Supervisor  # slow, see above
         asked = ask()

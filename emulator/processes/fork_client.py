@@ -7,15 +7,15 @@ import json
 import os
 import signal
 import socket
-import sys
-import time
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from emulator.base.errors import NotReady
-from infra.processes import follow, spawn, stop
+from emulator.processes.start import Started, start_fork_server
+from infra.processes import kill_group
 
 LOAD_LIMIT_S = 20.0  # for a new fork server to load the libraries and our code
 
@@ -57,15 +57,35 @@ class ForkedProcess:
 class _Server:
     """One fork server: its process, and our end of the socket to it."""
 
-    def __init__(self, process: asyncio.subprocess.Process, channel: socket.socket) -> None:
-        self.process = process
+    def __init__(self, started: Started, on_line: OnLine) -> None:
         loop = asyncio.get_running_loop()
-        self._channel: socket.socket | None = channel
+        self.started = started
+        self.ended: asyncio.Future[int] = loop.create_future()
+        self.drained: asyncio.Future[None] = loop.create_future()
+        _Lines(started.output, self.drained, on_line, is_error=False)
+        threading.Thread(target=self._wait, args=(loop,), daemon=True).start()
+        self._channel: socket.socket | None = started.channel
         self._forks: dict[str, ForkedProcess] = {}
         self._is_retired = False
         self.loaded: asyncio.Future[int] = loop.create_future()
-        channel.setblocking(False)
-        loop.add_reader(channel, self._read)
+        started.channel.setblocking(False)
+        loop.add_reader(started.channel, self._read)
+
+    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        code = self.started.process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(self.ended.set_result, code)
+
+    async def end(self, patience_s: float) -> None:
+        """Wait so long, then SIGTERM, and SIGKILL to its group a second later."""
+        self.close()
+        pid = self.started.process.pid
+        for timeout_s, act in ((patience_s, self.started.process.terminate), (1, lambda: kill_group(pid))):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(self.ended), timeout_s)
+                return
+            act()
+        await self.ended
 
     def send(self, message: Mapping[str, Any], fds: Sequence[int]) -> None:
         if self._channel is None:
@@ -145,7 +165,13 @@ class ForkClient:
         environment: Mapping[str, str],
         on_output: Callable[[str], None] = print,
         on_lost: Callable[[int], None] = lambda _: None,
+        *,
+        started: Started | None = None,
     ) -> None:
+        """
+        Args:
+            started: a fork server to begin with, in place of one of our own.
+        """
         self._project = project
         self._environment = environment
         self.started_s = 0.0
@@ -154,16 +180,18 @@ class ForkClient:
         self._numbers = itertools.count(1)
         self._current: _Server | None = None  # that forks
         self._following: dict[_Server, asyncio.Task[None]] = {}  # of all whose process lives
+        if started is not None:
+            self._current, self.started_s = self._add(started), started.at_s
 
     @property
     def pid(self) -> int | None:
-        return self._current.process.pid if self._current else None
+        return self._current.started.process.pid if self._current else None
 
-    async def start(self) -> None:
+    def start(self) -> None:
         """Start the fork server, unless it was started; it forks as soon as :meth:`wait_loaded` returns."""
         if self._current is None:
-            self.started_s = time.time()
-            self._current = await self._spawn()
+            self._current = self._add(start_fork_server(self._environment, self._project))
+            self.started_s = self._current.started.at_s
 
     async def wait_loaded(self) -> int:
         """The milliseconds that loading the libraries and the code that functions import took.
@@ -181,12 +209,11 @@ class ForkClient:
         Raises:
             NotReady: it does not load, and later forks have the code of before; the log has the output.
         """
-        server = await self._spawn()
+        server = self._add(start_fork_server(self._environment, self._project))
         try:
             await asyncio.wait_for(asyncio.shield(server.loaded), LOAD_LIMIT_S)
         except (NotReady, TimeoutError):
-            server.close()
-            await stop(server.process, timeout_s=1)
+            await server.end(0)
             raise NotReady(
                 "the saved code can't be loaded: the functions go on with the code of before; see the lines of "
                 "fork-server in the log"
@@ -195,16 +222,8 @@ class ForkClient:
         if old is not None:
             old.retire()
 
-    async def _spawn(self) -> _Server:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            process = await spawn(
-                [sys.executable, "-m", "emulator.processes.fork_server", str(theirs.fileno()), str(os.getpid())],
-                environment=self._environment,
-                pass_fds=[theirs.fileno()],
-                cwd=self._project,
-            )
-        server = _Server(process, ours)
+    def _add(self, started: Started) -> _Server:
+        server = _Server(started, lambda text, _: self.on_output(text))
         self._following[server] = asyncio.get_running_loop().create_task(self._follow(server))
         return server
 
@@ -233,7 +252,7 @@ class ForkClient:
         for (read, _), is_error in zip(pipes[:2], (False, True), strict=True):
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             fork.drained.append(done)
-            _Lines(read, done, on_line, is_error)
+            _Lines(os.fdopen(read, "rb", buffering=0), done, on_line, is_error)
         _watch_ready(pipes[2][0], fork)
         return fork
 
@@ -257,18 +276,13 @@ class ForkClient:
         self.on_lost = lambda _: None
         for server, following in list(self._following.items()):
             # It ends when its socket closes, after it has reaped its children. A signal would leave zombies.
-            server.close()
-            if server.loaded.done():
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(server.process.wait(), 2)
-            await stop(server.process, timeout_s=1)
+            await server.end(2 if server.loaded.done() else 0)
             await following
         self._current = None
 
     async def _follow(self, server: _Server) -> None:
-        if server.process.stdout is not None:
-            await follow(server.process.stdout, lambda text: self.on_output(text))
-        code = await server.process.wait()
+        await server.drained
+        code = await server.ended
         del self._following[server]
         if server is self._current:
             self.on_lost(code)
@@ -279,13 +293,12 @@ class _Lines(asyncio.Protocol):
 
     LONGEST = 1 << 20  # bytes; a longer line is handed over in pieces
 
-    def __init__(self, fd: int, done: asyncio.Future[None], on_line: OnLine, is_error: bool) -> None:
+    def __init__(self, pipe: IO[bytes], done: asyncio.Future[None], on_line: OnLine, is_error: bool) -> None:
         self._rest = b""
         self._done = done
         self._on_line = on_line
         self._is_error = is_error
         loop = asyncio.get_running_loop()
-        pipe = os.fdopen(fd, "rb", buffering=0)
         self._connecting = loop.create_task(loop.connect_read_pipe(lambda: self, pipe))
 
     def data_received(self, data: bytes) -> None:

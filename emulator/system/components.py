@@ -12,6 +12,7 @@ from emulator.base.console import Console
 from emulator.base.door import Door
 from emulator.base.errors import Misconfigured
 from emulator.base.options import RunOptions
+from emulator.base.shell import of_shell
 from emulator.platforms import Platforms, PlatformsConfig
 from emulator.processes.fork_client import ForkClient
 from emulator.storage import past, past_chats, replica
@@ -86,7 +87,7 @@ class Components:
         self.known_variables: frozenset[str] = frozenset()  # of our own settings models
         self._from_shell: Sequence[str] = environment.FROM_SHELL
         self._environ = environ
-        self.aws = environment.base(environ) | environment.DUMMY_AWS
+        self.aws = of_shell(environ) | environment.DUMMY_AWS
         self.sockets = self._bind(s3_socket, kept)
         token = operator_token.read_or_make(self.state.database)
         self.door = Door(token, operator_token.path_of(self.state.database).name)

@@ -29,6 +29,7 @@ from emulator.base.hints import command_line, relative
 from emulator.base.limited_site import LimitedSite
 from emulator.base.log_file import LogFile
 from emulator.base.options import RunOptions
+from emulator.base.shell import of_shell
 from emulator.base.state import FolderLock
 from emulator.processes.fork_client import ForkClient
 from emulator.storage import database
@@ -83,7 +84,7 @@ class Supervisor:
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stop_watching = asyncio.Event()
         self._background: set[asyncio.Task[None]] = set()
-        self._fork_client = fork_client or ForkClient(options.project, environment.base(self._environ))
+        self._fork_client = fork_client or ForkClient(options.project, of_shell(self._environ))
         self._fork_client.on_output = lambda text: console.line("fork-server", text, True)
         self._fork_client.on_lost = self._fork_server_ended
         self._stoppers: dict[str, Callable[[], Awaitable[Any]]] = {"fork server": self._fork_client.stop}
@@ -177,7 +178,7 @@ class Supervisor:
     async def _start_slow_processes(self, kept: dict[str, Any]) -> ports.ListeningSocket:
         """Start the fork server, unless it runs, and S3: they load libraries for a while. Returns the socket of S3."""
         s3_socket = ports.listen(kept["ports"].get("s3") or S3_PORT)
-        base = environment.base(self._environ)
+        base = of_shell(self._environ)
         self._s3 = S3Process(
             folder=self._state.s3,
             sock=s3_socket.sock,
@@ -186,7 +187,7 @@ class Supervisor:
             on_line=lambda text: self._console.line("s3", text),
             on_trouble=lambda text: self._console.event("s3", text, level="warning"),
         )
-        await self._fork_client.start()
+        self._fork_client.start()
         await self._s3.start()
         self._stoppers["s3"] = self._s3.stop
         return s3_socket

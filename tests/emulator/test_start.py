@@ -69,7 +69,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
 
     async def run() -> None:
         client = ForkClient(ROOT, environment, print)
-        await client.start()
+        client.start()
         try:
             await client.wait_loaded()
             for name in ("server", *FUNCTIONS):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from emulator.base import environment, errors
+from emulator.base import errors
+from emulator.base.shell import of_shell
 from emulator.base.state import StateFolder
 from emulator.cli import client, output
 from emulator.cli.client import RestClient
@@ -42,7 +43,7 @@ def _compare(state: Path) -> CommandResult:
             folder.database,
             variables["EMULATOR_REPLICA_URL"],
             socket_in(folder.run),
-            environment.base(os.environ) | variables,
+            of_shell(os.environ) | variables,
         )
     except PostroomError as error:
         raise errors.NotReady(f"the comparison failed: {error}") from None

@@ -68,7 +68,7 @@ def with_fork_client(tmp_path: Path, scenario: Callable[[ForkClient], Awaitable[
 
     async def run() -> None:
         fork_client = ForkClient(tmp_path, environment, print)
-        await fork_client.start()
+        fork_client.start()
         try:
             await fork_client.wait_loaded()
             await scenario(fork_client)
@@ -257,7 +257,7 @@ def test_an_endless_line_does_not_hide_the_end_of_the_fork_server(tmp_path: Path
         lost = asyncio.get_running_loop().create_future()
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{tmp_path}:{ROOT}"}
         fork_client = ForkClient(tmp_path, environment, said.append, lost.set_result)
-        await fork_client.start()
+        fork_client.start()
         try:
             async with asyncio.timeout(60):
                 await fork_client.wait_loaded()

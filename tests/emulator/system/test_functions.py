@@ -97,7 +97,7 @@ def play(folder: Path, scenario: Callable[[Scene], Awaitable[None]]) -> None:
     async def run() -> None:
         told = io.StringIO()
         fork_client = ForkClient(folder, environment, print)
-        await fork_client.start()
+        fork_client.start()
         try:
             await fork_client.wait_loaded()
             functions = Functions(fork_client, Console("json", told))

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from emulator.base import environment, errors
+from emulator.base import errors
 from emulator.base.hints import STATE
+from emulator.base.shell import of_shell
 from emulator.base.state import StateFolder, find_running
 from emulator.cli import client
 
@@ -148,7 +149,7 @@ def find(state: Path | None, environ: Mapping[str, str]) -> DrillHost:
         replica=variables["EMULATOR_REPLICA_URL"],
         socket=folder.run / "litestream.sock",
         chat_url=variables["EMULATOR_CHAT"],
-        environ=environment.base(environ) | variables,
+        environ=of_shell(environ) | variables,
         gateway=instance["urls"]["gateway"],
         secret=variables["POSTROOM_TICK_SECRET"],
     )
