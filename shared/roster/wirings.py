@@ -8,6 +8,7 @@ import apsw
 from shared.channels import registry
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
 from shared.core.text import patterns
+from shared.db.queue.message_row import LONGEST_DEBOUNCE_MS
 from shared.db.roster import agents, chats, destinations, wirings
 from shared.db.roster.chats import Chat
 from shared.db.roster.wirings import HIGHEST_PRIORITY, SETTINGS, Wiring
@@ -24,6 +25,8 @@ class WiringChange(TypedDict, total=False):
     ignored_message_policy: str
     session_mode: str
     priority: int
+    while_busy: str
+    debounce_ms: int | None
 
 
 def defaults_for(chat: Chat, has_threads: bool) -> WiringChange:
@@ -87,6 +90,11 @@ def _check(wanted: Mapping[str, Any]) -> None:
     if type(wanted["priority"]) is not int or abs(wanted["priority"]) > highest:
         raise ConfigInvalid(
             f"priority {wanted['priority']!r} of a wiring is not a whole number from -{highest} to {highest}"
+        )
+    debounce_ms = wanted["debounce_ms"]
+    if debounce_ms is not None and not (type(debounce_ms) is int and 0 <= debounce_ms <= LONGEST_DEBOUNCE_MS):
+        raise ConfigInvalid(
+            f"debounce_ms {debounce_ms!r} of a wiring is not a whole number from 0 to {LONGEST_DEBOUNCE_MS}"
         )
     pattern = wanted["engage_pattern"]
     if not isinstance(pattern, str | None):

@@ -30,6 +30,7 @@ from shared.conversation.routing.effects import (
     WithinLimits,
     WithinRate,
 )
+from shared.conversation.routing.recipients import Recipient
 from shared.core import content, logs
 from shared.core.content import MessageContent, ResponseContent
 from shared.core.errors import PostroomError, WrongState
@@ -37,6 +38,7 @@ from shared.core.policy import AccessPolicy
 from shared.db.access import rates
 from shared.db.engine.connection import savepoint
 from shared.db.queue import messages, sessions
+from shared.db.queue.messages import NewMessage
 from shared.db.roster import chats, sticky_threads
 from shared.db.roster.chats import Chat
 from shared.queue import cancellations, notices, session_reset, stops
@@ -177,12 +179,26 @@ class _Application:
         recipient = effect.recipient
         heard = effect.heard or self.event
         new = recipients.message(self.conn, self.channel, heard, recipient, about=effect.about, now_ms=self.now_ms)
+        if recipient.trigger and recipient.wiring.while_busy != "collect":
+            new = new._replace(while_busy=recipient.wiring.while_busy)
         if recipient.sticks:
             sticky_threads.add(self.conn, recipient.wiring.id, self.event.thread_id or "", self.now_ms)
-        if messages.enqueue(self.conn, new, now_ms=self.now_ms) is not None:
-            self.stored += 1
-        else:
+        row = messages.enqueue(self.conn, new, now_ms=self.now_ms)
+        if row is None:
             self.duplicates += 1
+            return
+        self.stored += 1
+        if recipient.trigger and recipient.wiring.debounce_ms:
+            self._debounce(row, new, recipient, heard)
+
+    def _debounce(self, row: int, new: NewMessage, recipient: Recipient, heard: Event) -> None:
+        """Let the turn wait for the sender's next line; never after a command, and where each line has its own turn."""
+        wired = recipient.wiring
+        is_line = heard.kind == "message" and commands.parse(heard, recipient.text) is None
+        if is_line and wired.while_busy != "followup":
+            messages.go_on_burst(self.conn, row, new, debounce_ms=wired.debounce_ms or 0, now_ms=self.now_ms)
+        else:
+            messages.end_burst(self.conn, new)
 
     def replace_message(self, effect: ReplaceMessage) -> None:
         kept: MessageContent = {**effect.content, **recipients.content_of(effect.heard), "edited": True}

@@ -8,6 +8,7 @@ from shared.core.content import MessageContent
 from shared.core.errors import RowInvalid
 
 SUSPECT_FROM = 20  # messages.suspicion
+LONGEST_DEBOUNCE_MS = 10_000  # from the first line of a burst to its turn
 
 
 class Message(NamedTuple):
@@ -38,6 +39,7 @@ class Message(NamedTuple):
     spoken: str | None = None
     runs_alone: int | None = None
     suspicion: int | None = None
+    while_busy: str | None = None
 
     @property
     def is_suspect(self) -> bool:

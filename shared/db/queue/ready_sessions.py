@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import apsw
 
 from shared.db.engine.connection import rows, scalar
-from shared.db.queue.message_row import SUSPECT_FROM
+from shared.db.queue.message_row import LONGEST_DEBOUNCE_MS, SUSPECT_FROM
 
 # Loose scans: one step of the index for each agent, and one for each of its sessions, whatever their backlogs.
 OPEN_AGENTS = """
@@ -38,7 +38,7 @@ READY_AGENTS = OPEN_AGENTS + _WORKS
 
 # A session's part of the index begins with the messages that a turn has. Without any, its first message is the oldest
 # that is due or waits for a retry. A message that is planned for later gives its session no place.
-FIRSTS = """
+FIRSTS = f"""
     WITH RECURSIVE open (session_id) AS (
         SELECT min(session_id)
           FROM messages
@@ -52,7 +52,8 @@ FIRSTS = """
          WHERE open.session_id IS NOT NULL
     )
     SELECT first.session_id, first.id, first.status = 'processing', first.process_after > :now,
-           first.suspicion
+           first.suspicion,
+           first.gathers_until > :now AND first.gathers_until <= :now + {LONGEST_DEBOUNCE_MS}
       FROM open
       JOIN messages first
         ON first.id = (SELECT m.id
@@ -63,7 +64,7 @@ FIRSTS = """
                                OR m.status = 'processing')
                         ORDER BY m.status DESC, m.id
                         LIMIT 1)
-"""
+"""  # noqa: S608
 
 # The sessions with a due urgent message, also as a loose scan.
 URGENT_SESSIONS = """
@@ -90,6 +91,11 @@ NEXT_DUE = """
     SELECT min(process_after)
       FROM messages
      WHERE status = 'pending' AND process_after IS NOT NULL AND process_after > :now
+"""
+NEXT_GATHERED = """
+    SELECT min(gathers_until)
+      FROM messages
+     WHERE status = 'pending' AND gathers_until IS NOT NULL AND gathers_until > :now
 """
 
 
@@ -136,7 +142,7 @@ def find(
         room = concurrency - running[agent]
         if room <= 0:
             continue
-        busy, waiting = _firsts(conn, agent, now_ms=now_ms, held=held)
+        busy, waiting = _firsts(conn, agent, now_ms=now_ms, held=held, urgent=urgent)
         room -= busy
         for each in sorted(waiting, key=rank):
             if room > 0 and not (each.is_suspect and has_suspect):
@@ -147,17 +153,18 @@ def find(
 
 
 def _firsts(
-    conn: apsw.Connection, agent: str, *, now_ms: int, held: Mapping[int, str]
+    conn: apsw.Connection, agent: str, *, now_ms: int, held: Mapping[int, str], urgent: Mapping[int, str]
 ) -> tuple[int, list[ReadySession]]:
     """How many of the agent's sessions are busy, apart from *held*; and its sessions whose turn it is."""
     busy = 0
     waiting: list[ReadySession] = []
-    for session_id, head, is_busy, is_later, suspicion in rows(conn, FIRSTS, {"agent": agent, "now": now_ms}):
+    found = rows(conn, FIRSTS, {"agent": agent, "now": now_ms})
+    for session_id, head, is_busy, is_later, suspicion, gathers in found:
         if session_id in held:
             continue
         if is_busy:
             busy += 1
-        elif not is_later:  # else the message waits for a retry and holds its session
+        elif not is_later and (session_id in urgent or not gathers):  # else it waits, and holds its session
             waiting.append(ReadySession(session_id, agent, head, (suspicion or 0) >= SUSPECT_FROM))
     return busy, waiting
 
@@ -168,6 +175,6 @@ def urgent_sessions(conn: apsw.Connection, *, now_ms: int) -> dict[int, str]:
 
 
 def next_due(conn: apsw.Connection, *, now_ms: int) -> int | None:
-    """The instant in ms at which the next planned message or retry becomes due, or None."""
-    due: int | None = scalar(conn, NEXT_DUE, {"now": now_ms})
-    return due
+    """The instant in ms at which the next planned message, retry or burst of lines becomes due, or None."""
+    dues = [scalar(conn, sql, {"now": now_ms}) for sql in (NEXT_DUE, NEXT_GATHERED)]
+    return min((due for due in dues if due is not None), default=None)

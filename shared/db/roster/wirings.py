@@ -9,13 +9,16 @@ from annotated_types import Ge, Le, MaxLen
 from shared.core.row_settings import RowSetting, settings_of
 from shared.db.engine.columns import bound, listed, replaced
 from shared.db.engine.connection import rows
+from shared.db.queue.message_row import LONGEST_DEBOUNCE_MS
 from shared.db.roster.chats import Chat
 
 EngageMode = Literal["pattern", "mention", "mention-sticky"]
 SenderScope = Literal["all", "known"]
 IgnoredMessagePolicy = Literal["drop", "accumulate"]
 SessionMode = Literal["shared", "per-thread", "agent-shared"]
+WhileBusy = Literal["collect", "followup"]
 HIGHEST_PRIORITY = 1_000_000  # the lowest is its negative
+_DEBOUNCE_MS = 1000  # of agents that ask a model: a turn in vain costs money
 
 
 class Wiring(NamedTuple):
@@ -72,6 +75,25 @@ class Wiring(NamedTuple):
         Le(HIGHEST_PRIORITY),
         RowSetting("If several agents answer, the highest priority answers first.", "priority"),
     ] = 0
+    while_busy: Annotated[
+        WhileBusy,
+        RowSetting(
+            "What happens to messages that come while it works. collect: it answers them together, in its next turn; "
+            "followup: each gets a turn of its own.",
+            "while it works",
+        ),
+    ] = "collect"
+    debounce_ms: Annotated[
+        int | None,
+        Ge(0),
+        Le(LONGEST_DEBOUNCE_MS),
+        RowSetting(
+            "A turn begins when its sender has written nothing more for so long, so that three lines get one answer; "
+            "at the latest 10 s after the first line.",
+            "debounce",
+            unset="1 s, or none with the providers echo and command",
+        ),
+    ] = None
 
 
 SETTINGS = settings_of(Wiring)
@@ -85,15 +107,22 @@ class WiredChat(NamedTuple):
     is_gathering: bool = False
 
 
+# In ``find_chat``, a wiring has the debounce that it acts by.
+_ACTING = listed(Wiring._fields, "w.").replace(
+    "w.debounce_ms",
+    f"coalesce(w.debounce_ms, iif(a.provider = 'echo' OR a.provider = 'command', 0, {_DEBOUNCE_MS}))",
+)
+
 # Sorted in Python: in SQL each message would build a temporary table for one or two rows.
 FIND_CHAT = f"""
     SELECT {listed(Chat._fields, "c.")},
            EXISTS (SELECT 1
                      FROM albums a
                     WHERE a.channel = :channel AND a.platform_id = :platform_id AND a.status = 'gathering'),
-           {listed(Wiring._fields, "w.")}
+           {_ACTING}
       FROM chats c
       LEFT JOIN wirings w ON w.chat_id = c.id
+      LEFT JOIN agents a ON a.id = w.agent
      WHERE c.channel = :channel AND c.platform_id = :platform_id
 """
 _CHAT_COLUMNS = len(Chat._fields)

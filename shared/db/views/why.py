@@ -78,6 +78,7 @@ class MessageFacts(NamedTuple):
         responses: to the message, oldest first.
         has_spoken: a turn had said something about it.
         pause: why its agent is paused, or None; *pause_until*: when that ends by itself, or None.
+        gathers_until: until when its session waits for more lines of its sender, or None.
     """
 
     id: int
@@ -105,13 +106,14 @@ class MessageFacts(NamedTuple):
     has_spoken: bool = False
     pause: str | None = None
     pause_until: int | None = None
+    gathers_until: int | None = None
 
 
 MESSAGE = """
     SELECT m.id, m.message_id, m.agent, m.channel, m.platform_id, c.name, m.sender_id, m.sender, m.status, m.trigger,
            m.retry_count, m.failure, m.last_error, m.process_after, m.lease, m.series_id, m.created_at,
            ifnull(a.concurrency, 1), a.id IS NULL OR a.retired_at IS NOT NULL, m.session_id,
-           m.spoken IS NOT NULL, p.reason, p.until
+           m.spoken IS NOT NULL, p.reason, p.until, m.gathers_until
       FROM messages m
       LEFT JOIN chats c ON c.channel = m.channel AND c.platform_id = m.platform_id
       LEFT JOIN agents a ON a.id = m.agent
@@ -177,7 +179,7 @@ def message(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageFacts 
     if not found:
         return None
     id_, message_id, agent, *place, status, trigger = found[0][:10]
-    *fields, concurrency, is_gone, session, has_spoken, pause, pause_until = found[0][10:]
+    *fields, concurrency, is_gone, session, has_spoken, pause, pause_until, gathers = found[0][10:]
     of_session = {"agent": agent, "session": session, "row": row_id}
     at = {**of_session, "now": now_ms}
     running = rows(conn, RUNNING, of_session)
@@ -188,6 +190,7 @@ def message(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageFacts 
         id_, message_id, agent, Place(*place), status, bool(trigger), *fields, concurrency, bool(is_gone),
         running[0][0] if running else None, *(retrying[0] if retrying else (None, None, None)), ahead, busy,
         _responses(rows(conn, RESPONSES, {"row": row_id, "now": now_ms})), bool(has_spoken), pause, pause_until,
+        gathers,
     ])  # fmt: skip
 
 

@@ -65,6 +65,9 @@ def _of_pending(facts: MessageFacts, now_ms: int) -> Why:
         return Why("planned", "It is planned for later.", until)
     if until is not None:
         return Why("waiting_for_retry", f"An attempt failed, and it is tried again: {facts.last_error}.", until)
+    if facts.running is None and (facts.gathers_until or 0) > now_ms:
+        reason = "Its sender may be writing more, and one answer is for all of it."
+        return Why("waits_for_more", reason, facts.gathers_until)
     return _of_due(facts)
 
 

@@ -149,7 +149,7 @@ def tell_and_end(conn: apsw.Connection, *, now_ms: int) -> None:
 
 def _waiting(conn: apsw.Connection, agent: str, *, now_ms: int) -> Iterator[tuple[str, Message]]:
     """The places with a due message of a person, and the first message of each."""
-    for _, head, is_busy, is_later, _ in rows(conn, ready_sessions.FIRSTS, {"agent": agent, "now": now_ms}):
+    for _, head, is_busy, is_later, *_ in rows(conn, ready_sessions.FIRSTS, {"agent": agent, "now": now_ms}):
         message = None if is_busy or is_later else claims.readable(conn, head)
         if message is not None and message.kind in ("chat", "chat-sdk") and _is_a_persons(message):
             place = f"chat:{message.chat_id}" if message.chat_id is not None else f"session:{message.session_id}"

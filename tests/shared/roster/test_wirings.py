@@ -58,6 +58,8 @@ EVERYTHING = {
     "ignored_message_policy": "accumulate",
     "session_mode": "agent-shared",
     "priority": -5,
+    "while_busy": "followup",
+    "debounce_ms": 700,
 }
 
 

@@ -193,7 +193,7 @@ def delete_wiring(api: RestClient, chat: Id, agent: Agent) -> CommandResult:
 
 def _wirings(api: RestClient, found: list[dict[str, Any]]) -> TextTable:
     return TextTable(
-        ("chat", "name", "agent", "when", "to whom", "the rest", "session", "priority"),
+        ("chat", "name", "agent", "when", "to whom", "the rest", "session", "while it works", "priority"),
         [
             (
                 each["chatId"],
@@ -203,6 +203,7 @@ def _wirings(api: RestClient, found: list[dict[str, Any]]) -> TextTable:
                 each["senderScope"],
                 each["ignoredMessagePolicy"],
                 each["sessionMode"],
+                each["whileBusy"],
                 each["priority"],
             )
             for each in found
@@ -222,8 +223,14 @@ def _how(wiring: dict[str, Any]) -> str:
         f"the rest {wiring['ignoredMessagePolicy']}",
         f"session {wiring['sessionMode']}",
         f"priority {wiring['priority']}",
+        f"while it works {wiring['whileBusy']}",
+        _debounce(wiring["debounceMs"]),
     )
     return "; ".join(words)
+
+
+def _debounce(debounce_ms: int | None) -> str:
+    return "debounce by its provider" if debounce_ms is None else f"debounce {debounce_ms / 1000:g} s"
 
 
 def _trouble(chat: dict[str, Any]) -> str:

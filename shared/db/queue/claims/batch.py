@@ -10,9 +10,9 @@ from shared.core.errors import RowInvalid
 from shared.core.time.backoff import has_slept
 from shared.db.engine.connection import rows
 from shared.db.queue.claims.rows import Claim
-from shared.db.queue.message_row import COLUMNS, Message, message_of
+from shared.db.queue.message_row import COLUMNS, LONGEST_DEBOUNCE_MS, Message, message_of
 
-_CANDIDATE = f"id, process_after, status, urgency = 'urgent', {COLUMNS}"
+_CANDIDATE = f"id, process_after, gathers_until, status, urgency = 'urgent', {COLUMNS}"
 
 # A message that is planned for later is left out; one that waits for a retry is not.
 DUE = f"""
@@ -47,12 +47,18 @@ class _Candidate(NamedTuple):
 
     id: int
     process_after: int | None
+    gathers_until: int | None
     status: str
     is_urgent: bool
     row: Sequence[Any]
 
     def is_later(self, now_ms: int) -> bool:
         return self.process_after is not None and self.process_after > now_ms
+
+    def gathers(self, now_ms: int) -> bool:
+        """Whether its sender may be writing the next line."""
+        left_ms = 0 if self.gathers_until is None else self.gathers_until - now_ms
+        return 0 < left_ms <= LONGEST_DEBOUNCE_MS  # more: the clock was set back
 
     def message(self, now_ms: int) -> Message:
         """The message. Its waits in a row begin anew where nothing was tried for hours after the last one."""
@@ -62,20 +68,22 @@ class _Candidate(NamedTuple):
 
 def _candidates(conn: apsw.Connection, sql: str, parameters: Mapping[str, Any]) -> list[_Candidate]:
     found = rows(conn, sql, parameters)
-    return [_Candidate(row[0], row[1], row[2], bool(row[3]), row[4:]) for row in found]
+    return [_Candidate(row[0], row[1], row[2], row[3], bool(row[4]), row[5:]) for row in found]
 
 
 def due_batch(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int, limit: int) -> list[Message]:
     """The batch's triggers: oldest first, up to the first one that can't share a turn with them.
 
-    Urgent messages come before older ones. Nothing while a turn has the session or its oldest message waits for a
-    retry.
+    Urgent messages come before older ones. Nothing while a turn has the session, its oldest message waits for a
+    retry, or its oldest message waits for more of its sender and nothing is urgent.
     """
     key = {"agent": agent, "session": session_id, "now": now_ms, "limit": limit}
     due = _candidates(conn, DUE, key)
     if not due or due[0].status == "processing" or due[0].is_later(now_ms):
         return []
     urgent = _candidates(conn, URGENT, key)
+    if due[0].gathers(now_ms) and not urgent:
+        return []
     if urgent:
         first = {each.id for each in urgent}
         due = [*urgent, *(each for each in due if each.id not in first)][:limit]
@@ -106,7 +114,8 @@ def _batch(candidates: Iterable[_Candidate], now_ms: int) -> list[Message]:
                 break  # those before it go first
             raise
         has_failed = message.retry_count and message.spoken is None  # what was said was about all of its batch
-        goes_alone = has_failed or message.runs_alone or message.content.get("own_answer")
+        has_own_turn = message.while_busy == "followup" or message.content.get("own_answer")
+        goes_alone = has_failed or message.runs_alone or has_own_turn
         audience = _audience(message)
         if batch and (goes_alone or audience != shared):
             break  # one answer can't serve both

@@ -27,6 +27,7 @@ from shared.db.queue.messages.by_hand import (
     retry,
     retry_many,
 )
+from shared.db.queue.messages.gathering import END, GO_ON, end_burst, go_on_burst
 from shared.db.queue.messages.looking import PLANNED, counts, find, id_of, planned_by_agent, statuses
 from shared.db.queue.messages.pruning import prune
 from shared.db.queue.messages.storing import (
@@ -40,6 +41,8 @@ from shared.db.queue.messages.storing import (
 )
 
 __all__ = [
+    "END",
+    "GO_ON",
     "HAS_EVENT",
     "PLANNED",
     "RETRY_MANY",
@@ -50,9 +53,11 @@ __all__ = [
     "cancel_running",
     "counts",
     "delete",
+    "end_burst",
     "enqueue",
     "enqueue_many",
     "find",
+    "go_on_burst",
     "has_event",
     "id_of",
     "is_unannounced",

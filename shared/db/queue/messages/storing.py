@@ -50,6 +50,7 @@ class NewMessage(NamedTuple):
     misfire: str = "coalesce"
     scheduled_at: int | None = None
     series_id: str | None = None
+    while_busy: str | None = None
     given_id: str | None = None
 
 

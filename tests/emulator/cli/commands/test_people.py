@@ -37,16 +37,17 @@ def test_a_group_is_added_wired_shown_and_unwired(postroom: Postroom) -> None:
     wired = postroom.run("wirings", "set", number, "coder")
     assert wired.stdout == (
         f"Agent coder answers in chat {number} (Family): when mention-sticky; to all; the rest drop; session "
-        "per-thread; priority 0.\n"
+        "per-thread; priority 0; while it works collect; debounce by its provider.\n"
     )
     changed = postroom.run(
         "wirings", "set", number, "coder", "--pattern", "^bug", "--scope", "known", "--priority", "-1"
     )
-    assert "when pattern ^bug; to known; the rest drop; session per-thread; priority -1." in changed.stdout
+    assert "when pattern ^bug; to known; the rest drop; session per-thread; priority -1;" in changed.stdout
 
     shown = postroom.run("chats", "show", number).stdout.splitlines()
     assert shown[0].split() == ["chat", number]
-    assert shown[-1].split() == [number, "Family", "coder", "pattern", "^bug", "known", "drop", "per-thread", "-1"]
+    wiring = [number, "Family", "coder", "pattern", "^bug", "known", "drop", "per-thread", "collect", "-1"]
+    assert shown[-1].split() == wiring
     assert postroom.json("chats", "show", number)["wirings"] == postroom.json("wirings", "list", "--chat", number)
 
     postroom.run("wirings", "delete", number, "coder")

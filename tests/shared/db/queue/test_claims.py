@@ -379,6 +379,12 @@ PLANS = {
     "ABOUT_BATCH": (claims.ABOUT_BATCH, {"session": 1, "after": 5, "batch": '["m"]'}),
     "OLDEST_CONTEXT": (claims.OLDEST_CONTEXT, {"session": 1}),
     "NEXT_DUE": (ready_sessions.NEXT_DUE, {"now": NOW}),
+    "NEXT_GATHERED": (ready_sessions.NEXT_GATHERED, {"now": NOW}),
+    "GO_ON": (
+        messages.GO_ON,
+        {"agent": "assistant", "session": 1, "row": 1, "channel": "telegram", "sender": "5", "until": NOW},
+    ),
+    "END": (messages.END, {"agent": "assistant", "session": 1}),
     "claim": (
         "UPDATE messages SET status = 'processing', claimed_by = :token, lease = 1 "
         "WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'pending' RETURNING id",

@@ -13,6 +13,8 @@ AS_NEW = {
     "ignored_message_policy": "drop",
     "session_mode": "shared",
     "priority": 0,
+    "while_busy": "collect",
+    "debounce_ms": None,
 }
 
 
@@ -24,7 +26,7 @@ def put(conn, chat, agent="assistant", now_ms=NOW, **fields):
 def test_a_chat_and_its_wirings_are_read_by_indexes_without_a_temporary_table(conn):
     lines = plan(conn, wirings.FIND_CHAT, channel="telegram", platform_id="1")
     searches = [line for line in lines if line != "SCALAR SUBQUERY 1"]
-    assert len(searches) == 3
+    assert len(searches) == 4
     assert all(line.startswith("SEARCH ") and " INDEX " in line for line in searches), lines
 
 
@@ -36,7 +38,7 @@ def test_a_chat_is_read_with_its_wirings(conn):
     assert bare == (chats.get(conn, chat), [], False)
     assert bare.chat.is_group is True
     made = put(conn, chat, engage_mode="pattern", engage_pattern="^hi", priority=-3)
-    assert wirings.find_chat(conn, "telegram", "1") == (bare.chat, [made], False)
+    assert wirings.find_chat(conn, "telegram", "1") == (bare.chat, [made._replace(debounce_ms=0)], False)
     assert wirings.find_chat(conn, "discord", "1").wirings == []
 
 

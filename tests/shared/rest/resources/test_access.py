@@ -34,6 +34,7 @@ def test_a_chat_can_be_added_and_wired_before_its_first_message(serving, conn):
         **{"id": 1, "chatId": 1, "channel": "telegram", "platformId": "-100200", "chatName": "Family"},
         **{"agent": "assistant", "engageMode": "mention-sticky", "engagePattern": None, "senderScope": "all"},
         **{"ignoredMessagePolicy": "drop", "sessionMode": "per-thread", "priority": 0, "createdAt": 0},
+        **{"whileBusy": "collect", "debounceMs": None},
     }
     assert get(serving, "/api/chats/1").json()["agents"] == ["assistant"]
     (destination,) = get(serving, "/api/destinations?agent=assistant").json()
@@ -130,7 +131,7 @@ def test_a_change_of_a_wiring_leaves_the_other_fields(serving, conn):
     assert {name: changed[name] for name in (*first, *rest)} == {**first, **rest, "priority": 7}
     assert get(serving, "/api/chats/1/wirings/assistant").json() == changed
     stored = wirings.get(conn, 1, "assistant")
-    assert stored[4:] == ("pattern", "^bot", "known", "accumulate", "agent-shared", 7)
+    assert stored[4:] == ("pattern", "^bot", "known", "accumulate", "agent-shared", 7, "collect", None)
 
 
 WIRINGS = {

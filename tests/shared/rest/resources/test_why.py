@@ -153,6 +153,7 @@ SENT = "status = 'acked', acked_at = 5"
 MESSAGES = {
     "due": (waiting, "It is due", None),
     "waiting_for_retry": (failed, "An attempt failed, and it is tried again: no such program.", LATER),
+    "waits_for_more": (changed("gathers_until = :at", at=NOW + 1000), "Its sender may be writing more", NOW + 1000),
     "planned": (changed("process_after = :at", at=LATER), "planned for later", LATER),
     "context": (changed("trigger = 0"), "asked for no answer", None),
     "agent_gone": (of_a_deleted_agent, "Agent assistant was deleted.", None),
