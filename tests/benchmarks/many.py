@@ -174,7 +174,7 @@ def chatter(scale: Scale) -> Iterator[Line]:
         "ms",
         beside=f"p50 {Spread.of(percentile(each, 0.5) for each in beside).median:.1f} ms, alone "
         f"{Spread.of(percentile(each, 0.5) for each in alone).median:.1f} ms; of {sum(map(len, beside))} answers",
-        reason="dispatch reads both agents' output in one thread",
+        reason="dispatch and its programs give way to all else on both cores",
     )
 
 

@@ -22,6 +22,7 @@ from shared.agents.programs import memory
 from shared.agents.programs.containment import Containment, ProgramCommand
 from shared.agents.programs.disk import DiskWatch
 from shared.agents.programs.limits import Ending, EndingWord, Limits
+from shared.agents.programs.pace import Pace
 from shared.agents.programs.process import Program
 from shared.agents.programs.sandboxes import Sandboxes
 
@@ -30,31 +31,7 @@ LINE_LIMIT = 1024 * 1024  # bytes
 _GRACE_S = 3.0  # from a result to the end of a program that does not end by itself
 _LAST_WORDS_S = 1.0  # after its end, to read the rest of its standard error
 _LOOKS_EVERY_S = 0.5
-_BURST_S, _REST_S = 0.001, 0.001  # of a program whose lines come faster than they are handled
-_QUIET_S = 0.0005
 _STDERR_TAIL = 500  # characters kept for the operator
-
-
-class _Pace:
-    """Lets other turns go on between two lines, however many lines wait already.
-
-    Threads need rests too: one that waits for the interpreter's lock of a busy loop gets it after 5 ms only.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._busy_since = self._last = loop.time()
-
-    async def rest(self) -> None:
-        """After each line: a moment for the other tasks, and now and then one for the threads."""
-        now = self._loop.time()
-        if now - self._last > _QUIET_S:  # the line did not wait already
-            self._busy_since = now
-        elif now - self._busy_since > _BURST_S:
-            await asyncio.sleep(_REST_S)
-            now = self._busy_since = self._loop.time()
-        self._last = now
-        await asyncio.sleep(0)
 
 
 class ProgramRun:
@@ -137,7 +114,7 @@ class ProgramRun:
             is_free: whether a line does not count as output, because it comes again in another one.
         """
         size = 0
-        pace = _Pace(self._loop)
+        pace = Pace()
         try:
             async for line in self._program.stdout:
                 size += 0 if is_free(line) else len(line)
@@ -148,6 +125,7 @@ class ProgramRun:
                     what = f"the program wrote more than {self._limits.output_bytes} bytes"
                     self._stop("output_limit", self._limits.ended(what, "output_limit_bytes"))
                     return
+                pace.begin()
                 yield line
                 await pace.rest()
         except ValueError:  # asyncio's word for a line beyond the limit
