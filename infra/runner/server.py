@@ -24,6 +24,7 @@ with late("uvicorn.main", "Server", "main", "run"):  # as shared/runtime/connect
 STOP_LIMIT_S = 2.8  # from the signal to the end of the process
 GRACE_S = 1.5  # of these, for responses under way
 GARBAGE_OBJECTS = 10_000  # new objects between garbage collections; Python's default, 700, is a few requests
+THREAD_SLICE_S = 0.0005  # of a thread, while others wait for the interpreter; a transaction waits for some thirty
 _TICK_S = 1.0
 
 log = logs.get()
@@ -72,6 +73,7 @@ class FunctionServer(Server):
             gc.collect()
             gc.freeze()
             gc.set_threshold(GARBAGE_OBJECTS)
+            sys.setswitchinterval(THREAD_SLICE_S)
             log.info("function.ready")
             if self._on_ready is not None:
                 self._on_ready()

@@ -325,10 +325,10 @@ async def _listen(
                 case Text() if said.count >= _MOST_TEXTS:
                     return Failure(f"the agent gave more than {_MOST_TEXTS} texts in one turn", code="output_limit")
                 case Text():
-                    said.add(event.text, event.answers)
+                    await said.hear(event.text, event.answers)
                     on_said(said.so_far)
                 case Result():
-                    said.add(event.text or "")
+                    await said.hear(event.text or "")
                     break
                 case Failed():
                     return Failure(event.reason, event.retryable, event.wait_ms, event.code, event.until_ms)

@@ -22,6 +22,9 @@ from shared.turns.run.files import answer_files
 from shared.turns.tools.outbox_files import FilePlace, FileTaker
 
 
+_LONG = 20_000  # characters; a text of tags and code takes 0.5 ms for each thousand
+
+
 class _Reply(NamedTuple):
     reply: TurnReply
     files: tuple[str, ...]
@@ -51,6 +54,13 @@ class TurnAnswers:
     def is_empty(self) -> bool:
         """Nothing goes anywhere."""
         return not self._replies
+
+    async def hear(self, text: str, answers: str | None = None) -> None:
+        """As ``add``; the event loop goes on while a long text is read."""
+        if len(text) > _LONG:
+            await asyncio.to_thread(self.add, text, answers)
+        else:
+            self.add(text, answers)
 
     def add(self, text: str, answers: str | None = None) -> None:
         """Add a text about the message with the id *answers*, or about the first one; a blank one is left out."""

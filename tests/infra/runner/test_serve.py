@@ -48,6 +48,12 @@ def test_an_idle_function_does_not_work(serve, client):
     assert process.stop(signal.SIGTERM)[0] == 0
 
 
+def test_the_event_loop_waits_briefly_for_a_busy_thread(serve, client):
+    """A transaction of the writer gives the interpreter away some thirty times: with Python's 5 ms, it takes 0.15 s."""
+    _, url = serve()
+    assert client.get(f"{url}/threads").json() == {"hand_over_after_s": 0.0005}
+
+
 # -- serving ----------------------------------------------------------------------------------------------------------
 
 

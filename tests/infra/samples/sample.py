@@ -1,6 +1,7 @@
 """A function that misbehaves on request, served by the runner's tests as it would serve a real one."""
 
 import asyncio
+import sys
 import time
 from contextlib import asynccontextmanager
 
@@ -35,6 +36,10 @@ async def block(request):
     log.info("sample.blocking")
     time.sleep(float(request.query_params["s"]))  # noqa: ASYNC251 - the point of it
     return PlainTextResponse("blocked")
+
+
+async def threads(_):
+    return JSONResponse({"hand_over_after_s": sys.getswitchinterval()})
 
 
 async def drip(request):
@@ -82,6 +87,7 @@ _app = Starlette(
         Route("/hello", hello),
         Route("/slow", slow),
         Route("/block", block),
+        Route("/threads", threads),
         Route("/drip", drip),
         Route("/stream", stream),
         Route("/broken", broken),

@@ -11,7 +11,8 @@ from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import polled_channels
 from shared.db.roster import destinations
-from tests.support import NOW, column, make_agent, make_chat, put, row
+from shared.turns.run.answers import TurnAnswers
+from tests.support import NOW, column, make_agent, make_chat, put, row, take
 
 SAID = "SELECT message FROM responses ORDER BY id"
 
@@ -164,3 +165,23 @@ def test_elsewhere_it_stays_whole_and_goes_out_in_pages(conn):
     agent(conn, "a" * 9000)
     ask(conn)
     assert (column(conn, SAID), row(conn, "responses")["files"]) == (["a" * 9000], "[]")
+
+
+def test_the_event_loop_goes_on_while_a_long_answer_is_read(conn):
+    """Its tags and its code are looked for from the beginning to the end."""
+    agent(conn)
+    put(conn, agent="coder")
+    text = "[@nobody: `x`] " * 40_000
+
+    async def go():
+        said, turns = TurnAnswers(take(conn, agent="coder")), 0
+        hearing = asyncio.create_task(said.hear(text))
+        while not hearing.done():
+            turns += 1
+            await asyncio.sleep(0)
+        await hearing
+        return turns, said.count
+
+    turns, count = asyncio.run(go())
+    assert count == 1
+    assert turns > 10
