@@ -1,5 +1,6 @@
 """The adapters of the accounts to send for. They follow the rows and the file of tokens while the process runs."""
 
+import asyncio
 from collections.abc import Collection, Mapping
 
 import apsw
@@ -26,6 +27,14 @@ class ServedAccounts:
         self._off: dict[str, str] = {}
         self._lost: set[str] = set()
         self.set_ups: list[Account] = []  # those whose token is to be fetched, as of the last look
+        self._importing = asyncio.Lock()
+
+    async def find(self, conn: apsw.Connection, name: str) -> Channel | None:
+        """The adapter of the account *name*, or None. The event loop goes on while the first one is imported."""
+        async with self._importing:
+            if not registry.are_imported():
+                await asyncio.to_thread(registry.import_all)
+        return self.look(conn).get(name)
 
     def look(self, conn: apsw.Connection) -> Mapping[str, Channel]:
         """The adapters by account. An account that lacks a setting has none; the log names the setting once."""

@@ -116,7 +116,7 @@ class Presence:
         await self._sleep(FIRST_AFTER_S)
         said.is_shown = True
         try:
-            channel = self._accounts.look(self._service.reader).get(person.channel)
+            channel = await self._accounts.find(self._service.reader, person.channel)
             if channel is not None:
                 stage = Stage(channel, registry.traits(person.channel), person, _outgoing(person))
                 await asyncio.gather(*self._works(stage, claim, said))

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import ssl
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -453,6 +454,24 @@ def test_tls_works_with_a_trusted_host(certificate):
 
     assert talk(server, work, tls=_serving(certificate), trusted=trusted) == (200, b"ok")
     assert server.connections == 1
+
+
+def test_the_event_loop_goes_on_while_the_trusted_certificates_are_read(certificate, monkeypatch):
+    made_by, make = [], ssl.create_default_context
+
+    def seen(*args):
+        made_by.append(threading.current_thread())
+        return make(*args)
+
+    async def work(_, post):
+        monkeypatch.setattr(ssl, "create_default_context", seen)
+        with pytest.raises(RequestNotSent, match=r"^SSLCertVerificationError$"):
+            await post(host="localhost")
+        return threading.current_thread()
+
+    loop = talk(Server([OK]), work, tls=_serving(certificate))
+    (thread,) = made_by
+    assert thread is not loop
 
 
 @pytest.mark.parametrize(("is_trusted", "host"), [(False, "localhost"), (True, "127.0.0.1")])

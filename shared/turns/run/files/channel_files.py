@@ -45,7 +45,7 @@ class ChannelFiles:
         most = registry.traits(channel).fetch_bytes
         if most is None:
             raise NotFetched("Postroom can't fetch files of this channel")
-        adapter = self._accounts.look(self._reader).get(channel)
+        adapter = await self._accounts.find(self._reader, channel)
         if adapter is None:
             raise NotFetched("the channel is not set up on this host any more")
         try:

@@ -6,6 +6,7 @@ import json
 import httpx
 import pytest
 
+from shared.channels import registry
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.roster.served_accounts import ServedAccounts
@@ -13,6 +14,8 @@ from shared.turns.run.presence import FIRST_AFTER_S, REPEAT_DRAFT_S, Presence
 from tests.fake_client import FakeClient
 from tests.shared.turns.tools.calls import process_on
 from tests.support import NOW, column, make_agent, put, take
+
+registry.import_all()  # so that no sleep of these tests begins in another turn of the event loop
 
 
 class Timers:
