@@ -8,7 +8,7 @@ SLICE_S, REST_S = 0.0005, 0.002
 
 
 class Pace:
-    """After each slice of work on lines that waited already comes a rest: a flood has a fifth of the event loop at most.
+    """A rest follows each slice of work on lines that waited already: a flood has a fifth of the event loop at most.
 
     In the rests the threads run too. A transaction waits for the interpreter's lock some thirty times.
     """

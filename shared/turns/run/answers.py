@@ -21,7 +21,6 @@ from shared.queue.turns import TurnReply
 from shared.turns.run.files import answer_files
 from shared.turns.tools.outbox_files import FilePlace, FileTaker
 
-
 _LONG = 20_000  # characters; a text of tags and code takes 0.5 ms for each thousand
 
 
