@@ -31,7 +31,7 @@ from shared.db.queue.events import EventData
 from shared.db.queue.message_row import UnreadableMessage
 from shared.db.queue.ready_sessions import ReadySession
 from shared.db.roster import agent_pauses, agents, teams
-from shared.queue import turns
+from shared.queue import series, turns
 from shared.queue.platforms import pacing
 from shared.queue.turns import RetryPolicy
 from shared.roster.served_accounts import ServedAccounts
@@ -240,6 +240,7 @@ class Dispatch(WorkerService):
             now_ms=clock.now_ms(),  # not earlier: the lease must not run while we wait for the write lock
             lease_ms=self.settings.lease_ms,
             limit=self._batch_size(session),
+            pass_over=series.pass_over_messages,
         )
 
     def _batch_size(self, session: ReadySession) -> int:

@@ -45,7 +45,7 @@ from shared.db.queue import (
     responses,
     spoken,
 )
-from shared.db.queue.schedules import schedule_runs
+from shared.db.queue.schedules import missed_runs, schedule_runs
 from shared.db.roster import accounts
 from shared.db.spending import usage
 from shared.queue import deliveries, endings, turns
@@ -229,6 +229,7 @@ class Sweep(FunctionService):
             chores |= {
                 "pruned_events": _repeat(partial(events.prune, older_than_ms=past_ms)),
                 "pruned_runs": _repeat(partial(schedule_runs.prune, older_than_ms=past_ms)),
+                "pruned_missed_runs": _repeat(partial(missed_runs.prune, older_than_ms=past_ms)),
                 "pruned_refusals": _repeat(
                     partial(dropped.prune, older_than_ms=min(past_ms, now_ms - event_keys.KEPT_MS))
                 ),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import apsw
 
@@ -104,7 +105,10 @@ class Sending:
 
 def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, lease_ms: int) -> Sending | None:
     """Claim one head; see ``responses.claim``."""
-    response = responses.claim(conn, response_id, token=token, now_ms=now_ms, lease_ms=lease_ms)
+    take = partial(responses.claim, conn, response_id, token=token, now_ms=now_ms, lease_ms=lease_ms)
+    response = take()
+    if response is None and series.pass_over_responses(conn, [response_id], now_ms=now_ms):
+        response = take()  # its series may go on with an instant that is due now
     if response is None:
         return None
     is_first = not responses.was_answered(conn, response)

@@ -1,12 +1,16 @@
 """What is planned, as people and agents change it: REST and the tools of agents use the same functions."""
 
 from datetime import datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import apsw
+from pydantic import BaseModel
 
 from shared.core.errors import ConfigInvalid
+from shared.core.row_settings import camel
 from shared.db.queue.schedules.series import Plan
+from shared.db.queue.schedules.settings import SETTINGS
 from shared.queue import series
 from shared.queue.series import Change
 
@@ -32,6 +36,11 @@ def instant_ms(text: str | None, zone: str, *, name: str, now_ms: int) -> int | 
     if not now_ms < at_ms <= LATEST_MS:
         raise ConfigInvalid(f"{name} {text!r} is in the past, or after the year 2099")
     return at_ms
+
+
+def chosen(body: BaseModel) -> dict[str, Any]:
+    """The settings of a schedule that *body* names, by their names."""
+    return {name: getattr(body, camel(name)) for name in SETTINGS if camel(name) in body.model_fields_set}
 
 
 def change(conn: apsw.Connection, plan: Plan, wanted: Change, *, is_enabled: bool | None = None, now_ms: int) -> Plan:

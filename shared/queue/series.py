@@ -7,7 +7,8 @@ A running occurrence does not change. A change while it runs makes the next one 
 one ends as it began, without a successor. Each verb is the work of one transaction, and writes an event.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import apsw
@@ -15,45 +16,48 @@ import apsw
 from shared.core import content, ids, logs
 from shared.core.errors import OF_ONE_ROW, ConfigInvalid, NotFound, WrongState, describe
 from shared.core.time import cron
+from shared.core.time.cron import Successor
 from shared.db.engine.connection import savepoint
 from shared.db.queue import messages, responses
 from shared.db.queue.messages import NewMessage
 from shared.db.queue.responses import NewResponse
+from shared.db.queue.schedules import schedule_runs
 from shared.db.queue.schedules.message_series import MESSAGES
 from shared.db.queue.schedules.response_series import RESPONSES
 from shared.db.queue.schedules.series import CALLED_OFF, Finished, Next, Plan, Series
+from shared.db.queue.schedules.settings import ScheduleSettings
 
 log = logs.get()
 
 HEARTBEAT = "heartbeat"  # the channel of TinyAGI's heartbeats: an agent's recurring question to itself
 BATCH = 20  # series that one call hands on: some 8 ms of the write lock
+TOO_LATE = "it could not begin in time"
 _TABLES = (MESSAGES, RESPONSES)
-_MISFIRES = ("coalesce", "catch_up")
 
 
 class When(NamedTuple):
-    """Once, at *due_ms*; or by *recurrence*, a cron expression on the wall clock of *timezone*, from *due_ms* on.
-
-    *misfire* decides about missed occurrences: ``coalesce`` or ``catch_up``; see ``cron.successor``.
-    """
+    """Once, at *due_ms*; or by *recurrence*, a cron expression on the wall clock of *timezone*, from *due_ms* on."""
 
     due_ms: int | None = None
     recurrence: str | None = None
     timezone: str = "UTC"
-    misfire: str = "coalesce"
     label: str | None = None
+    settings: ScheduleSettings = ScheduleSettings()
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The changes of a series; None means no change. An empty recurrence makes the next occurrence the last one."""
+    """The changes of a series; None means no change. An empty recurrence makes the next occurrence the last one.
+
+    *settings*: those that change, by name.
+    """
 
     message: str | None = None
     label: str | None = None
     due_ms: int | None = None
     recurrence: str | None = None
     timezone: str | None = None
-    misfire: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def plan_message(conn: apsw.Connection, new: NewMessage, when: When, *, now_ms: int) -> Plan:
@@ -64,6 +68,7 @@ def plan_message(conn: apsw.Connection, new: NewMessage, when: When, *, now_ms: 
     """
     due_ms, fields = _first(when, new.content, now_ms=now_ms)
     messages.enqueue(conn, new._replace(process_after=due_ms, **fields), now_ms=now_ms)
+    MESSAGES.arrange(conn, fields["series_id"], when.settings)
     return get(conn, fields["series_id"])
 
 
@@ -75,12 +80,13 @@ def plan_response(conn: apsw.Connection, new: NewResponse, when: When, *, now_ms
     """
     due_ms, fields = _first(when, new.content, now_ms=now_ms)
     responses.enqueue(conn, new._replace(deliver_after=due_ms, **fields), now_ms=now_ms)
+    RESPONSES.arrange(conn, fields["series_id"], when.settings)
     return get(conn, fields["series_id"])
 
 
 def _first(when: When, encoded: str, *, now_ms: int) -> tuple[int, dict[str, Any]]:
     """The instant of the first occurrence, and the fields that messages and responses share."""
-    _check(when.recurrence, when.timezone, when.misfire)
+    _check(when.recurrence, when.timezone)
     due_ms = when.due_ms
     if due_ms is None:
         if when.recurrence is None:
@@ -89,17 +95,14 @@ def _first(when: When, encoded: str, *, now_ms: int) -> tuple[int, dict[str, Any
     return due_ms, {
         "recurrence": when.recurrence,
         "timezone": when.timezone,
-        "misfire": when.misfire,
         "scheduled_at": due_ms,
         "series_id": ids.new("series"),
         "content": content.encode(content.decode(encoded) | {"label": when.label}) if when.label else encoded,
     }
 
 
-def _check(recurrence: str | None, timezone: str, misfire: str) -> None:
+def _check(recurrence: str | None, timezone: str) -> None:
     cron.validate(recurrence or "* * * * *", timezone)
-    if misfire not in _MISFIRES:
-        raise ConfigInvalid(f"misfire {misfire!r} is not known; use one of {', '.join(_MISFIRES)}")
 
 
 def get(conn: apsw.Connection, series_id: str) -> Plan:
@@ -136,28 +139,25 @@ def update(conn: apsw.Connection, series_id: str, change: Change, *, now_ms: int
         _hand_on(conn, table, plan, after, now_ms=now_ms)
     else:
         table.write(conn, after, now_ms=now_ms)
-    names = [name for name in ("message", "label", "recurrence", "timezone", "misfire") if _differs(plan, after, name)]
+    names = [name for name in ("message", "label", "recurrence", "timezone") if _differs(plan, after, name)]
+    names += [name for name in after.settings._fields if _differs(plan.settings, after.settings, name)]
     table.record(conn, "series_updated", plan, {"changed": names, "due": after.scheduled_at}, now_ms=now_ms)
     return get(conn, series_id)
 
 
-def _differs(plan: Plan, after: Plan, name: str) -> bool:
-    return bool(getattr(plan, name) != getattr(after, name))
+def _differs(before: Plan | ScheduleSettings, after: Plan | ScheduleSettings, name: str) -> bool:
+    return bool(getattr(before, name) != getattr(after, name))
 
 
 def _changed(plan: Plan, change: Change, *, now_ms: int) -> Plan:
     """The changed plan. Pure."""
     if change.message is not None and not change.message.strip():
         raise ConfigInvalid("the text is empty")
-    named = {
-        name: value
-        for name in ("message", "label", "timezone", "misfire")
-        if (value := getattr(change, name)) is not None
-    }
+    named = {name: value for name in ("message", "label", "timezone") if (value := getattr(change, name)) is not None}
     recurrence = plan.recurrence if change.recurrence is None else change.recurrence or None
-    after = replace(plan, **named, recurrence=recurrence)
+    after = replace(plan, **named, recurrence=recurrence, settings=plan.settings._replace(**change.settings))
     zone = after.timezone or "UTC"
-    _check(recurrence, zone, after.misfire)
+    _check(recurrence, zone)
     after = replace(after, timezone=zone)
     is_moved = _differs(plan, after, "recurrence") or _differs(plan, after, "timezone")
     if change.due_ms is not None:
@@ -174,20 +174,21 @@ def _hand_on(conn: apsw.Connection, table: Series, plan: Plan, after: Plan, *, n
         raise WrongState(
             f"series {plan.series_id} has one occurrence, which is running: nothing follows that could be changed"
         )
-    due_ms = after.due_at
+    successor = Successor(after.due_at)
     if after.scheduled_at == plan.scheduled_at:
-        due_ms = cron.successor(
+        successor = cron.successor(
             plan.recurrence,
             after.timezone or "UTC",
-            after.misfire,
+            after.settings.misfire,
             scheduled_ms=plan.scheduled_at,
             now_ms=now_ms,
         )
     following = Next(
-        due_ms=due_ms,
+        due_ms=successor.due_ms,
+        missed_ms=successor.missed_ms,
         recurrence=after.recurrence,
         timezone=after.timezone,
-        misfire=after.misfire,
+        settings=after.settings,
         message=after.message,
         label=after.label,
         is_paused=after.status == "paused",
@@ -245,9 +246,27 @@ def cancel(conn: apsw.Connection, series_id: str, *, now_ms: int) -> Plan:
         raise WrongState(
             f"series {series_id} has one occurrence, which is running: nothing follows that could be changed"
         )
+    _miss_at_end(conn, table, plan, now_ms=now_ms)
     table.cancel(conn, plan, CALLED_OFF, now_ms=now_ms)
     table.record(conn, "series_ended", plan, {"reason": "cancelled"}, now_ms=now_ms)
     return plan
+
+
+def _miss_at_end(conn: apsw.Connection, table: Series, plan: Plan, *, now_ms: int) -> None:
+    """Keep the runs that were due when the series was cancelled."""
+    zone = plan.timezone or "UTC"
+    due_ms, until_ms = plan.scheduled_at, None
+    if plan.status == "paused":
+        return
+    try:
+        if plan.recurrence is not None:
+            until_ms = cron.next_occurrence(plan.recurrence, zone, after_ms=now_ms)
+            if schedule_runs.has_begun(conn, plan.series_id, plan.message_id):
+                due_ms = cron.next_occurrence(plan.recurrence, zone, after_ms=plan.scheduled_at)
+    except ConfigInvalid:  # it has no grid any more
+        return
+    if due_ms <= now_ms:
+        table.miss(conn, plan, "ended", due_ms, until_ms, now_ms=now_ms)
 
 
 def _find(conn: apsw.Connection, series_id: str) -> tuple[Series, Plan]:
@@ -256,6 +275,39 @@ def _find(conn: apsw.Connection, series_id: str) -> tuple[Series, Plan]:
         if plan is not None:
             return table, plan
     raise NotFound(f"no plan has the id {series_id!r}")
+
+
+def pass_over_messages(conn: apsw.Connection, row_ids: Sequence[int], *, now_ms: int) -> bool:
+    """Let no occurrence among these rows begin whose grace has passed: its series goes on at the first instant in time.
+
+    A plan with one occurrence ends. Returns whether there was one.
+    """
+    return _pass_over(conn, MESSAGES, row_ids, now_ms)
+
+
+def pass_over_responses(conn: apsw.Connection, row_ids: Sequence[int], *, now_ms: int) -> bool:
+    """The same for responses."""
+    return _pass_over(conn, RESPONSES, row_ids, now_ms)
+
+
+def _pass_over(conn: apsw.Connection, table: Series, row_ids: Sequence[int], now_ms: int) -> bool:
+    passed = [_pass_over_one(conn, table, each, now_ms) for each in table.find_late(conn, row_ids, now_ms=now_ms)]
+    return any(passed)
+
+
+def _pass_over_one(conn: apsw.Connection, table: Series, plan: Plan, now_ms: int) -> bool:
+    if plan.recurrence is None:
+        table.miss(conn, plan, "too_late", plan.scheduled_at, None, now_ms=now_ms)
+        table.cancel(conn, plan, TOO_LATE, now_ms=now_ms)
+        return True
+    misfire, grace_ms = plan.settings.misfire, plan.settings.grace_ms
+    try:
+        due_ms = cron.in_time(plan.recurrence, plan.timezone or "UTC", misfire, grace_ms, now_ms=now_ms)
+    except ConfigInvalid:  # it runs now, and then its series ends with this reason
+        return False
+    table.miss(conn, plan, "too_late", plan.scheduled_at, due_ms, now_ms=now_ms)
+    table.write(conn, replace(plan, scheduled_at=due_ms, due_at=due_ms), now_ms=now_ms)
+    return True
 
 
 def advance_messages(conn: apsw.Connection, *, now_ms: int) -> int:
@@ -290,8 +342,8 @@ _REFUSES_A_VALUE = (apsw.SQLITE_CONSTRAINT_CHECK, apsw.SQLITE_CONSTRAINT_NOTNULL
 
 
 def _advance_one(conn: apsw.Connection, table: Series, ended: Finished, now_ms: int) -> None:
-    due_ms = cron.successor(
-        ended.recurrence, ended.timezone, ended.misfire, scheduled_ms=ended.scheduled_at, now_ms=now_ms
+    successor = cron.successor(
+        ended.recurrence, ended.timezone, ended.settings.misfire, scheduled_ms=ended.scheduled_at, now_ms=now_ms
     )
-    following = Next(due_ms, ended.recurrence, ended.timezone, ended.misfire)
+    following = Next(successor.due_ms, ended.recurrence, ended.timezone, ended.settings, missed_ms=successor.missed_ms)
     table.hand_on(conn, ended.id, following, now_ms=now_ms)

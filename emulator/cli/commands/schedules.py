@@ -8,12 +8,20 @@ import typer
 
 from emulator.base import errors
 from emulator.cli.client import RestClient
+from emulator.cli.commands import setting_options
 from emulator.cli.commands.frame import command, group
 from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result, shorten
+from shared.core.row_settings import camel
+from shared.db.queue.schedules.settings import SETTINGS
 
 app = group("Schedules: messages that agents get later, once or repeatedly.")
 
 Id = Annotated[str, typer.Argument(metavar="SCHEDULE", help="Its id or its label.")]
+Daily = Annotated[str | None, typer.Option(metavar="HH:MM", help="Every day at this time.")]
+Cron = Annotated[str | None, typer.Option(help="By a cron expression with five fields, such as '0 9 * * 1'.")]
+At = Annotated[str | None, typer.Option(help="Once, at this instant, such as 2027-01-31T09:00.")]
+Zone = Annotated[str | None, typer.Option(help="The time zone of these times; default: POSTROOM_TIMEZONE.")]
+Label = Annotated[str | None, typer.Option(help="A name for people, in place of the id.")]
 
 
 @command(app, "list")
@@ -42,24 +50,22 @@ def list_schedules(
     return result(found, table)
 
 
-@command(app, "add")
+@command(app, "add", settings=SETTINGS)
 def add_schedule(
     api: RestClient,
     agent: Annotated[str, typer.Argument(metavar="AGENT")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent is told, each time.")],
-    daily: Annotated[str | None, typer.Option(metavar="HH:MM", help="Every day at this time.")] = None,
-    cron: Annotated[
-        str | None, typer.Option(help="By a cron expression with five fields, such as '0 9 * * 1'.")
-    ] = None,
-    at: Annotated[str | None, typer.Option(help="Once, at this instant, such as 2027-01-31T09:00.")] = None,
-    timezone: Annotated[
-        str | None, typer.Option(help="The time zone of these times; default: POSTROOM_TIMEZONE.")
-    ] = None,
+    *,
+    daily: Daily = None,
+    cron: Cron = None,
+    at: At = None,
+    timezone: Zone = None,
     chat: Annotated[int | None, typer.Option(min=1, help="The chat that gets the answer: its number.")] = None,
     user: Annotated[
         int | None, typer.Option("--to", min=1, help="The user who gets the answer in the direct chat: their number.")
     ] = None,
-    label: Annotated[str | None, typer.Option(help="A name for people, in place of the id.")] = None,
+    label: Label = None,
+    **settings: Any,
 ) -> CommandResult:
     """Give an agent a task, once or repeatedly, and send its answer to a chat or a user."""
     if sum(given is not None for given in (daily, cron, at)) != 1:
@@ -69,9 +75,8 @@ def add_schedule(
             f"who gets the answer? Use --chat NUMBER (`{api.command_line('chats list')}`), or --to USER "
             f"(`{api.command_line('users list')}`)"
         )
-    rhythm = {"cron": _every_day(daily) if daily is not None else cron, "runAt": at}
-    given = {"timezone": timezone, "chatId": chat, "userId": user, "label": label, **rhythm}
-    body = {"agentId": agent, "message": text, **{name: value for name, value in given.items() if value is not None}}
+    given = {"timezone": timezone, "chatId": chat, "userId": user, "label": label, **_rhythm_of(daily, cron, at)}
+    body = {"agentId": agent, "message": text, **_given(given), **_settings(settings)}
     saved = api.post("schedules", body=body)
     made = saved["schedule"]
     place = _places(api, [made])[made.get("chatId")]
@@ -80,6 +85,44 @@ def add_schedule(
         f"Schedule {made['id']}: agent {agent} gets this text {_rhythm(made)}, next at {_next(made)}. "
         f"The answer goes to {place}.",
     )
+
+
+@command(app, "set", settings=SETTINGS)
+def set_schedule(
+    api: RestClient,
+    schedule: Id,
+    *,
+    text: Annotated[str | None, typer.Option(help="What the agent is told, each time.")] = None,
+    daily: Daily = None,
+    cron: Cron = None,
+    at: At = None,
+    timezone: Zone = None,
+    label: Label = None,
+    **settings: Any,
+) -> CommandResult:
+    """Change a schedule, from its next run that has not begun. What is not named stays."""
+    rhythm = _rhythm_of(daily, cron, at)
+    change = {**_given({"message": text, "timezone": timezone, "label": label, **rhythm}), **_settings(settings)}
+    if not change:
+        raise errors.UsageError("what is to change? Name an option; `--help` lists them")
+    saved = api.put("schedules", _find(api, schedule)["id"], body=change)
+    made = saved["schedule"]
+    return result(saved, f"Schedule {made['id']} is changed: it runs {_rhythm(made)}, next at {_next(made)}.")
+
+
+def _rhythm_of(daily: str | None, cron: str | None, at: str | None) -> dict[str, str | None]:
+    """When it runs, as REST takes it."""
+    if sum(given is not None for given in (daily, cron, at)) > 1:
+        raise errors.UsageError("when is it to run? Use one of --daily, --cron and --at")
+    return {"cron": _every_day(daily) if daily is not None else cron, "runAt": at}
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _settings(given: dict[str, Any]) -> dict[str, Any]:
+    return {camel(name): value for name, value in setting_options.read(SETTINGS, given).items()}
 
 
 _TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
@@ -115,6 +158,7 @@ def show_schedule(api: RestClient, schedule: Id) -> CommandResult:
         "answer to": _places(api, [found])[found.get("chatId")],
         "as": f"{found['channel']} {found['sender']}",
         "next one created": local_time(found["createdAt"]),
+        **setting_options.facts(SETTINGS, {name: found[camel(name)] for name in SETTINGS}),
         "text": found["message"],
     }
     return result(found, FactList(facts))

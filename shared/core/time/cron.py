@@ -3,9 +3,14 @@
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from shared.core.errors import ConfigInvalid
+
+Misfire = Literal["coalesce", "catch_up", "skip"]
+SKIP_GRACE_MS = 300_000
+"""How late a run may begin that is skipped when it was missed: the turn before it may take as long."""
 
 _FIELDS = 5  # croniter also knows seconds, which are finer than our ticks, and years, after which a schedule would end
 _LONGEST_GAP = timedelta(hours=2)  # that a wall clock skips when it goes forward: Antarctica/Troll
@@ -80,16 +85,49 @@ def _ms(instant: datetime) -> int:
     return int(instant.timestamp() * 1000)
 
 
-def successor(expression: str, timezone: str, misfire: str, *, scheduled_ms: int, now_ms: int) -> int:
+class Successor(NamedTuple):
+    """When the next occurrence is due, and the first instant before it that gets no run; None: there is none."""
+
+    due_ms: int
+    missed_ms: int | None = None
+
+
+def successor(expression: str, timezone: str, misfire: Misfire, *, scheduled_ms: int, now_ms: int) -> Successor:
     """When the next occurrence of a series is due, computed from the one that was due at *scheduled_ms*.
 
-    ``catch_up`` keeps every instant of the grid. ``coalesce`` skips those in the past, so after a long downtime there
-    is one late run, and then the next one on the grid.
+    ``catch_up`` keeps every instant of the grid. ``coalesce`` and ``skip`` pass over those that have gone by while that
+    occurrence waited or ran.
 
     Raises:
         ConfigInvalid: the expression or the zone can't be used.
     """
     following = next_occurrence(expression, timezone, after_ms=scheduled_ms)
-    if misfire == "coalesce" and following <= now_ms:
-        following = next_occurrence(expression, timezone, after_ms=now_ms)
-    return following
+    if misfire != "catch_up" and following <= now_ms:
+        return Successor(next_occurrence(expression, timezone, after_ms=now_ms), following)
+    return Successor(following)
+
+
+def in_time(expression: str, timezone: str, misfire: Misfire, grace_ms: int | None, *, now_ms: int) -> int:
+    """The first instant whose run is not too late at *now_ms*: its lateness is within the grace.
+
+    Raises:
+        ConfigInvalid: the expression or the zone can't be used.
+    """
+    return next_occurrence(expression, timezone, after_ms=now_ms - (_grace(misfire, grace_ms) or 0) - 1)
+
+
+def _grace(misfire: Misfire, grace_ms: int | None) -> int | None:
+    return SKIP_GRACE_MS if grace_ms is None and misfire == "skip" else grace_ms
+
+
+def between(expression: str | None, timezone: str | None, *, due_ms: int, until_ms: int | None, most: int) -> list[int]:
+    """*due_ms* and the instants of the grid after it and before *until_ms*, up to *most*."""
+    found = [due_ms]
+    if expression is None or until_ms is None:
+        return found
+    while len(found) < most:
+        following = next_occurrence(expression, timezone or "UTC", after_ms=found[-1])
+        if following >= until_ms:
+            break
+        found.append(following)
+    return found

@@ -50,6 +50,11 @@ def bound(names: Iterable[str]) -> str:
     return ", ".join(f":{name}" for name in names)
 
 
+def assigned(names: Iterable[str]) -> str:
+    """``name = :name, model = :model``: their change in an UPDATE."""
+    return ", ".join(f"{name} = :{name}" for name in names)
+
+
 def replaced(names: Iterable[str]) -> str:
     """``name = excluded.name, model = excluded.model``: their change where the row exists."""
     return ", ".join(f"{name} = excluded.{name}" for name in names)

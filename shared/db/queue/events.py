@@ -53,10 +53,12 @@ class EventData(_RoomAuthor, total=False):
         session: the id of the new session: ``session_reset``, ``session_replayed``.
         before: the id of the session that it replaces: the same two.
         messages: how many messages the new session was given: ``session_replayed``.
-        series_id: the schedule: ``series_updated``, ``series_paused``, ``series_resumed``, ``series_ended``.
+        series_id: the schedule: ``series_updated``, ``series_paused``, ``series_resumed``, ``series_ended``,
+            ``series_missed``.
         changed: names of what was changed: ``series_updated``.
         period, unit, amount: the budget: ``budget_nearly`` (80 %), ``budget_used_up``.
-        due: the next instant, in ms UTC: ``series_updated``, ``series_resumed``.
+        due: the next instant, in ms UTC: ``series_updated``, ``series_resumed``; the first of those missed:
+            ``series_missed``.
         conversation: the id: ``conversation_closed``.
         last_active: when it was written in last, in ms UTC: ``conversation_closed``.
         approval: the id: ``approval_*``.

@@ -11,17 +11,20 @@ from typing_extensions import TypedDict
 
 from shared.conversation.routing import addressing
 from shared.core.accounts import FURTHER
+from shared.core.row_settings import camel
 from shared.core.time import clock
 from shared.db.queue import messages, sessions
+from shared.db.queue.schedules.settings import OF_RESPONSES, ScheduleSettings
 from shared.db.roster import agents, chats, wirings
 from shared.db.views import messages as message_views
 from shared.db.views.messages import MessageStory
-from shared.queue import cancellations, series, session_reset
+from shared.queue import cancellations, schedules, series, session_reset
 from shared.queue.schedules import LATEST_MS
 from shared.rest.http.common import OK, Ok
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources import teams
+from shared.roster.changes import takes_settings_of
 
 _LONGEST_WAIT_S = 60.0
 
@@ -40,6 +43,7 @@ ChannelName = Annotated[str, Field(pattern=CHANNEL_NAME)]
 ChannelOrAccount = Annotated[str, Field(pattern=rf"{CHANNEL_NAME}|^{FURTHER}$")]
 
 
+@takes_settings_of(ScheduleSettings, camel, OF_RESPONSES, is_new=True)
 class NewMessageBody(Body):
     """TinyAGI's body, and beyond it a time and a recurrence."""
 
@@ -54,7 +58,6 @@ class NewMessageBody(Body):
     processAfter: int | None = Field(default=None, ge=0, le=LATEST_MS)
     recurrence: str | None = Field(default=None, max_length=200)
     timezone: str | None = Field(default=None, max_length=100)
-    misfire: Literal["coalesce", "catch_up"] = "coalesce"
 
 
 class Stored(TypedDict):
@@ -114,7 +117,9 @@ def _enqueue(
     if requested_ms is not None and new.session_id and sessions.known(conn, new.session_id).created_at <= requested_ms:
         new = new._replace(session_id=session_reset.reset(conn, new.session_id, now_ms=now_ms))
     if body.recurrence is not None:
-        when = series.When(body.processAfter, body.recurrence, zone, body.misfire)
+        when = series.When(
+            body.processAfter, body.recurrence, zone, settings=ScheduleSettings(**schedules.chosen(body))
+        )
         return series.plan_message(conn, new, when, now_ms=now_ms).message_id, obeyed
     row = messages.enqueue(conn, new, now_ms=now_ms)
     assert row is not None  # noqa: S101 - only an event from a platform can be stored already

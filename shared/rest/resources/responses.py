@@ -12,12 +12,14 @@ from typing_extensions import TypedDict
 from shared.channels import outgoing_files, registry
 from shared.channels.base import OutgoingFile
 from shared.core import ids, logs
+from shared.core.row_settings import camel
 from shared.core.time import clock
 from shared.db.queue import dead_responses, fetched_responses, polled_channels, responses
+from shared.db.queue.schedules.settings import OF_RESPONSES, ScheduleSettings
 from shared.db.roster import agents, chats, wirings
 from shared.db.views import responses as response_views
 from shared.db.views.responses import DeadResponse, RecentResponse, ResponseView
-from shared.queue import series
+from shared.queue import schedules, series
 from shared.queue.schedules import LATEST_MS
 from shared.queue.series import When
 from shared.rest.http.common import OK, BatchQuery, Ok, PageQuery
@@ -26,6 +28,7 @@ from shared.rest.http.service import Service
 from shared.rest.resources.channels import files
 from shared.rest.resources.channels.files import FileId
 from shared.rest.resources.messages import CHANNEL_NAME, ChannelOrAccount, Name, Stored
+from shared.roster.changes import takes_settings_of
 
 log = logs.get()
 
@@ -43,6 +46,7 @@ class RetriedResponses(TypedDict):
     next: int | None
 
 
+@takes_settings_of(ScheduleSettings, camel, OF_RESPONSES, is_new=True)
 class NewResponseBody(Body):
     """A response that answers no message."""
 
@@ -59,7 +63,6 @@ class NewResponseBody(Body):
     deliverAfter: int | None = Field(default=None, ge=0, le=LATEST_MS, description="not before this instant, ms UTC")
     recurrence: str | None = Field(default=None, min_length=1, max_length=200, description="five fields of cron")
     timezone: str | None = Field(default=None, max_length=100)
-    misfire: Literal["coalesce", "catch_up"] = "coalesce"
 
     @property
     def is_planned(self) -> bool:
@@ -169,7 +172,8 @@ def _enqueue(
         files=outgoing_files.encode(named) if named else "[]",
     )
     if body.is_planned:
-        series.plan_response(conn, new, When(body.deliverAfter, body.recurrence, zone, body.misfire), now_ms=now_ms)
+        when = When(body.deliverAfter, body.recurrence, zone, settings=ScheduleSettings(**schedules.chosen(body)))
+        series.plan_response(conn, new, when, now_ms=now_ms)
     else:
         responses.enqueue(conn, new, now_ms=now_ms)
 

@@ -5,20 +5,23 @@ The id of a schedule is the id of its series. ``POST /api/responses`` makes thos
 
 import contextlib
 from datetime import datetime
-from typing import ClassVar, Literal, NotRequired
+from typing import Any, ClassVar, Literal, NotRequired
 from zoneinfo import ZoneInfo
 
 import apsw
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from shared.channels import registry
 from shared.conversation.access import people
 from shared.core.errors import NotFound
+from shared.core.row_settings import camel
 from shared.core.time import clock, cron
 from shared.db.access import users
+from shared.db.engine.named_rows import shows_settings_of
 from shared.db.queue import messages, sessions
 from shared.db.queue.schedules.series import Kind, Plan
+from shared.db.queue.schedules.settings import ScheduleSettings
 from shared.db.roster import agents, chats, destinations, wirings
 from shared.db.roster.chats import Chat
 from shared.queue import schedules, series
@@ -26,12 +29,14 @@ from shared.rest.http.common import OK, Ok
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.messages import ChannelName, Name, address
+from shared.roster.changes import takes_settings_of, without_defaults
 
 _CHANNEL = "schedule"
 _SENDER = "Scheduler"
 _FIXED = ("id", "kind", "agentId", "channel", "sender", "chatId", "createdAt")
 
 
+@shows_settings_of(ScheduleSettings, camel)
 class ScheduleView(TypedDict):
     """A planned message; ``cron`` is empty if it runs once, at ``runAt``. ``nextAt``: the next instant, in ms UTC.
 
@@ -62,6 +67,7 @@ class SavedSchedule(TypedDict):
     schedule: ScheduleView
 
 
+@takes_settings_of(ScheduleSettings, camel, is_new=True)
 class NewScheduleBody(Body):
     """``cron`` (five fields) or ``runAt`` (ISO 8601). Both are in ``timezone``, unless ``runAt`` has an offset."""
 
@@ -81,14 +87,16 @@ class NewScheduleBody(Body):
     userId: int | None = Field(default=None, ge=1, description="the user who gets the answer in the direct chat")
     enabled: bool = True
     timezone: str | None = Field(default=None, max_length=100)
-    misfire: Literal["coalesce", "catch_up"] = "coalesce"
 
 
+@takes_settings_of(ScheduleSettings, camel)
 class ScheduleChangeBody(Body):
     """Fields that are left out stay as they are. The agent, the channel, the sender and the chat can't change.
 
     A schedule can be sent back as it was read; ``nextAt`` then has no effect.
     """
+
+    model_config = ConfigDict(json_schema_extra=without_defaults)
 
     message: str | None = None
     cron: str | None = Field(default=None, max_length=200)
@@ -96,7 +104,6 @@ class ScheduleChangeBody(Body):
     label: Name = None
     enabled: bool | None = None
     timezone: str | None = Field(default=None, max_length=100)
-    misfire: Literal["coalesce", "catch_up"] | None = None
     agentId: str | None = None
     channel: str | None = None
     sender: str | None = None
@@ -115,7 +122,8 @@ class SchedulesQuery(Query):
 
 def schedule_view(plan: Plan) -> ScheduleView:
     """The plan as the API shows it."""
-    view: ScheduleView = {
+    view: Any = {
+        **{camel(name): value for name, value in plan.settings._asdict().items()},
         "id": plan.series_id,
         "kind": plan.kind,
         "label": plan.label or plan.series_id,
@@ -134,7 +142,7 @@ def schedule_view(plan: Plan) -> ScheduleView:
     if plan.recurrence is None:
         at = datetime.fromtimestamp(plan.scheduled_at / 1000, ZoneInfo("UTC"))
         view["runAt"] = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return view
+    return view  # type: ignore[no-any-return]
 
 
 def _plan_named(conn: apsw.Connection, name: str) -> Plan:
@@ -175,8 +183,8 @@ def _schedule(conn: apsw.Connection, body: NewScheduleBody, service: Service, *,
         due_ms=schedules.instant_ms(body.runAt or None, zone, name="runAt", now_ms=now_ms),
         recurrence=body.cron or None,
         timezone=zone,
-        misfire=body.misfire,
         label=body.label,
+        settings=ScheduleSettings(**schedules.chosen(body)),
     )
     new = _message(conn, body, now_ms=now_ms)
     plan = series.plan_message(conn, new._replace(id_prefix="task"), when, now_ms=now_ms)
@@ -276,7 +284,7 @@ def _change(conn: apsw.Connection, name: str, body: ScheduleChangeBody, *, now_m
         due_ms=schedules.instant_ms(body.runAt or None, zone, name="runAt", now_ms=now_ms),
         recurrence=body.cron or None,
         timezone=body.timezone,
-        misfire=body.misfire,
+        settings=schedules.chosen(body),
     )
     return schedules.change(conn, plan, change, is_enabled=body.enabled, now_ms=now_ms)
 

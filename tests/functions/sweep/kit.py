@@ -35,8 +35,9 @@ def done(swept):
 SERIES = {"recurrence": "0 9 * * *", "timezone": "UTC", "series_id": "s1", "scheduled_at": NINE}
 
 
-def missed(conn, **fields):
+def missed(conn, misfire="coalesce", **fields):
     """An occurrence that ended without a successor, as a release without series left it."""
     put(conn, "task", process_after=NINE, **{**SERIES, **fields})
     with transaction(conn):
-        rows(conn, "UPDATE messages SET status = 'completed' WHERE id = (SELECT max(id) FROM messages)")
+        ended = "UPDATE messages SET status = 'completed', misfire = :misfire WHERE id = (SELECT max(id) FROM messages)"
+        rows(conn, ended, {"misfire": misfire})

@@ -48,7 +48,9 @@ def test_a_failing_table_does_not_stop_the_other(serving, conn):
     assert (told.status_code, told.json()) == (500, {"responses": 1, "failed": ["messages"]})
 
 
-@pytest.mark.parametrize(("misfire", "due"), [("coalesce", NINE + 4 * DAY), ("catch_up", NINE + DAY)])
+@pytest.mark.parametrize(
+    ("misfire", "due"), [("coalesce", NINE + 4 * DAY), ("catch_up", NINE + DAY), ("skip", NINE + 4 * DAY)]
+)
 def test_after_a_long_downtime_misfire_decides(conn, misfire, due):
     missed(conn, misfire=misfire)
     advance_at(NINE + 3 * DAY + 5)

@@ -388,7 +388,8 @@ class Model:
                     each.recurrence = None
                     self.events.append(("series_ended", each.message_id, None, {"reason": ALREADY_LIVE}))
                     continue
-                due = successor(each.scheduled_at or 0, each.misfire, now)
+                due, missed = successor(each.scheduled_at or 0, each.misfire, now)
+                self.miss(each.message_id, None, each.series, missed)
                 id_ = max(self.messages) + 1
                 self.messages[id_] = Message(
                     *(id_, "", each.agent, each.session, each.chat, each.message, now, now),
@@ -401,6 +402,11 @@ class Model:
                     series=each.series,
                 )
                 each.recurrence = None
+
+    def miss(self, message_id: str, response: int | None, series: str | None, due: int | None) -> None:
+        if due is not None:
+            data = {"series_id": series, "reason": "coalesced", "due": due}
+            self.events.append(("series_missed", message_id, response, data))
 
     # -- responses
 
@@ -485,7 +491,8 @@ class Model:
     def advance_responses(self, now: int) -> None:
         for _, each in sorted(self.responses.items()):
             if each.recurrence and each.status in ("acked", "dead"):
-                due = successor(each.scheduled_at or 0, "coalesce", now)
+                due, missed = successor(each.scheduled_at or 0, "coalesce", now)
+                self.miss(each.message_id, each.id, each.series, missed)
                 next_ = Response(self.next_response(), "", each.chat, now, deliver_after=due)
                 next_.recurrence, next_.scheduled_at, next_.series = each.recurrence, due, each.series
                 each.recurrence = None
@@ -496,9 +503,10 @@ def is_later(each: Message, now: int) -> bool:
     return each.process_after is not None and each.process_after > now
 
 
-def successor(scheduled: int, misfire: str, now: int) -> int:
+def successor(scheduled: int, misfire: str, now: int) -> tuple[int, int | None]:
+    """The next instant, and the first one before it that gets no run."""
     following = scheduled // GRID * GRID + GRID
-    return now // GRID * GRID + GRID if misfire == "coalesce" and following <= now else following
+    return (now // GRID * GRID + GRID, following) if misfire != "catch_up" and following <= now else (following, None)
 
 
 def waits_left(each: Message | Response, now: int, *, costs_no_attempt: bool) -> int:

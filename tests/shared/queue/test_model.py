@@ -153,7 +153,7 @@ class Store(RuleBasedStateMachine):
             *("telegram", "telegram", chat, str(chat), thread), sender="Ana", agent=agent, session_id=session, **fields
         )
 
-    def stored(self, new, row_id):
+    def stored(self, new, row_id, misfire="coalesce"):
         """The model learns of the row; its id was never anybody's before."""
         message_id = messages.id_of(self.conn, row_id)
         assert new.given_id in (None, message_id)
@@ -170,7 +170,7 @@ class Store(RuleBasedStateMachine):
             event_key=new.event_key,
             process_after=new.process_after,
             recurrence=new.recurrence,
-            misfire=new.misfire,
+            misfire=misfire,
             scheduled_at=new.scheduled_at,
             series=new.series_id,
         )
@@ -229,17 +229,18 @@ class Store(RuleBasedStateMachine):
         new = self.new(
             place,
             **{"process_after": due, "scheduled_at": due, "recurrence": CRON, "timezone": "UTC"},
-            **{"misfire": misfire, "series_id": series, "kind": "task"},
+            **{"series_id": series, "kind": "task"},
         )
         is_live = self.model.has_live(series)
         try:
             with transaction(self.conn):
                 row_id = messages.enqueue(self.conn, new, now_ms=self.now)
+                rows(self.conn, "UPDATE messages SET misfire = :rule WHERE id = :id", {"rule": misfire, "id": row_id})
         except apsw.ConstraintError:
             assert is_live
         else:
             assert not is_live
-            self.stored(new, row_id)
+            self.stored(new, row_id, misfire)
 
     def arrivals_are_told(self):
         assert messages.is_unannounced(self.conn) == (max(self.model.messages, default=0) > self.model.announced)

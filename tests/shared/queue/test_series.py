@@ -45,7 +45,15 @@ class Messages:
     def begin(self, now_ms):
         session = make_session(self.conn)[1]
         with transaction(self.conn):
-            return claims.claim(self.conn, "assistant", session, token="turn_a", now_ms=now_ms, lease_ms=LEASE, limit=1)
+            return claims.claim(
+                self.conn,
+                *("assistant", session),
+                token="turn_a",
+                now_ms=now_ms,
+                lease_ms=LEASE,
+                limit=1,
+                pass_over=series.pass_over_messages,
+            )
 
     def text_of(self, begun):
         return begun.batch[0].message
@@ -77,7 +85,8 @@ class Responses:
     def begin(self, now_ms):
         for head in responses.heads(self.conn, "telegram", now_ms=now_ms):
             with transaction(self.conn):
-                return responses.claim(self.conn, head, token="send_a", now_ms=now_ms, lease_ms=LEASE)
+                sending = deliveries.claim(self.conn, head, token="send_a", now_ms=now_ms, lease_ms=LEASE)
+                return sending and sending.response
         return None
 
     def text_of(self, begun):
@@ -118,7 +127,7 @@ def told(kind, type_):
 
 def test_a_plan_is_due_at_the_first_instant_of_its_grid(kind):
     made = kind.plan(DAILY)
-    assert (made.status, made.label, made.recurrence, made.timezone, made.misfire) == (
+    assert (made.status, made.label, made.recurrence, made.timezone, made.settings.misfire) == (
         *("planned", "report", "0 9 * * *", "UTC", "coalesce"),
     )
     assert (made.scheduled_at, made.due_at) == (NINE, NINE)
@@ -142,7 +151,6 @@ REFUSED = {
     "an hour that does not exist": (When(recurrence="0 25 * * *"), "can't be used"),
     "a zone that does not exist": (When(recurrence="0 9 * * *", timezone="Mars/Olympus"), "Mars/Olympus"),
     "a zone that does not exist, once": (When(due_ms=NINE, timezone="Mars/Olympus"), "Mars/Olympus"),
-    "a rule that does not exist": (When(recurrence="0 9 * * *", misfire="skip"), "coalesce, catch_up"),
     "no time at all": (When(), "the schedule has no time"),
 }
 
@@ -165,7 +173,7 @@ def test_an_occurrence_hands_over_once(kind):
         ended = {"messages": "status = 'completed'", "responses": "status = 'acked', acked_at = 1"}[kind.table]
         rows(kind.conn, f"UPDATE {kind.table} SET {ended}, claimed_by = NULL, lease = NULL WHERE id = 1")
     (finished,) = kind.series.finished(kind.conn, limit=9)
-    following = Next(NINE + DAY, finished.recurrence, finished.timezone, finished.misfire)
+    following = Next(NINE + DAY, finished.recurrence, finished.timezone, finished.settings)
     with transaction(kind.conn):
         kind.series.hand_on(kind.conn, finished.id, following, now_ms=NINE)
     successor = row(kind.conn, kind.table)
@@ -351,7 +359,6 @@ WRONG = {
     "a text of nothing": (Change(message="  "), "the text is empty"),
     "four fields": (Change(recurrence="0 9 * *"), "five fields"),
     "a zone that does not exist": (Change(timezone="Mars/Olympus"), "Mars/Olympus"),
-    "a rule that does not exist": (Change(misfire="skip"), "coalesce, catch_up"),
 }
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import messages, responses
+from shared.db.queue.schedules.settings import ScheduleSettings
 from shared.queue import series
 from shared.queue.series import Change, When
 from tests.examples import examples
@@ -81,7 +82,7 @@ def run(kind, zone, first, clock, misfire, steps):
     hour, minute = clock
     expected = grid(zone, hour, minute, first, 60)
     now = expected[0] - 1
-    when = When(recurrence=f"{minute} {hour} * * *", timezone=zone, misfire=misfire)
+    when = When(recurrence=f"{minute} {hour} * * *", timezone=zone, settings=ScheduleSettings(misfire))
     name = kind.plan(when, now_ms=now).series_id
     allowed = [expected[0]]  # the instants that may be due now
     for late, outcome, change in steps:

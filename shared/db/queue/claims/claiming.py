@@ -1,6 +1,8 @@
 """Claims a batch, keeps it, and adds to it what comes in about its messages."""
 
 import json
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import apsw
 
@@ -28,16 +30,36 @@ _CLAIM = """
 """
 
 
+class PassOver(Protocol):
+    """Ends or moves the occurrences of schedules that may not begin any more."""
+
+    def __call__(self, conn: apsw.Connection, row_ids: Sequence[int], *, now_ms: int) -> bool:
+        """Whether one of these rows was such an occurrence; it is not due now."""
+
+
 def claim(
-    conn: apsw.Connection, agent: str, session_id: int, *, token: str, now_ms: int, lease_ms: int, limit: int
+    conn: apsw.Connection,
+    agent: str,
+    session_id: int,
+    *,
+    token: str,
+    now_ms: int,
+    lease_ms: int,
+    limit: int,
+    pass_over: PassOver | None = None,
 ) -> Claim | None:
     """Claim the session's due messages, oldest first, then its newest context, up to *limit*; None: nothing is due.
+
+    Args:
+        pass_over: takes occurrences of schedules out, so that what is due is looked for once more.
 
     Raises:
         RowInvalid: one of these messages can't be read.
         ClaimLost: outside a write transaction, another process claimed some of them meanwhile.
     """
     batch = due_batch(conn, agent, session_id, now_ms=now_ms, limit=limit)
+    while pass_over and (ids := [each.id for each in _planned(batch)]) and pass_over(conn, ids, now_ms=now_ms):
+        batch = due_batch(conn, agent, session_id, now_ms=now_ms, limit=limit)
     if not batch:
         return None
     first = min(batch)
@@ -48,9 +70,8 @@ def claim(
     claim = Claim(token, session_id, agent, tuple(sorted(batch)))
     conn.execute(_CLAIM, {"ids": claim.ids, "token": token, "lease": now_ms + lease_ms, "now": now_ms})
     check_all(claim, conn.changes())
-    for each in claim.batch:
-        if each.scheduled_at is not None and each.series_id is not None:
-            schedule_runs.begin(conn, "messages", each.id, now_ms=now_ms)
+    for each in _planned(claim.batch):
+        schedule_runs.begin(conn, "messages", each.id, now_ms=now_ms)
     events.append(
         conn,
         "chain_step_start",
@@ -62,6 +83,11 @@ def claim(
         data={"batch": [message.message_id for message in claim.batch], "attempt": first.retry_count + 1},
     )
     return claim
+
+
+def _planned(batch: Iterable[Message]) -> list[Message]:
+    """The occurrences of schedules in the batch."""
+    return [each for each in batch if each.scheduled_at is not None and each.series_id is not None]
 
 
 def renew(conn: apsw.Connection, claim: Claim, *, lease_until: int) -> None:

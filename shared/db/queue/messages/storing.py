@@ -47,7 +47,6 @@ class NewMessage(NamedTuple):
     process_after: int | None = None
     recurrence: str | None = None
     timezone: str | None = None
-    misfire: str = "coalesce"
     scheduled_at: int | None = None
     series_id: str | None = None
     while_busy: str | None = None

@@ -6,18 +6,20 @@ from shared.db.engine.connection import rows
 from shared.db.queue.responses.due import OPEN_CHATS
 from shared.db.queue.responses.rows import COLUMNS, COLUMNS_SQL, Response, claimed_row, readable_row
 from shared.db.queue.schedules import schedule_runs
+from shared.db.queue.schedules.settings import IS_LATE
 
 _CLAIM = f"""
     UPDATE responses
        SET status = 'delivering', claimed_by = :token, lease = :lease, part_started = json_array_length(parts)
      WHERE id = :id AND status = 'pending' AND (deliver_after IS NULL OR deliver_after <= :now)
+       AND NOT {IS_LATE.format(table="responses")}
     RETURNING series_id, scheduled_at, (SELECT opens_for FROM chats WHERE id = chat_id),
               (SELECT status = 'inactive' FROM chats WHERE id = chat_id), {COLUMNS_SQL}
 """
 
 
 def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, lease_ms: int) -> Response | None:
-    """Claim one head, and record that the sending of its next part begins; None if it is no longer due.
+    """Claim one head, and record that the sending of its next part begins; None if it is no longer due, or too late.
 
     The record stands before the platform is called: if no answer comes, the row says that the part may have been sent.
 

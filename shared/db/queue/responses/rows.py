@@ -33,7 +33,6 @@ class NewResponse(NamedTuple):
     deliver_after: int | None = None
     recurrence: str | None = None
     timezone: str | None = None
-    misfire: str = "coalesce"
     scheduled_at: int | None = None
     series_id: str | None = None
 

@@ -1,20 +1,25 @@
 """Series of messages."""
 
+from shared.db.engine.columns import assigned, bound, listed
 from shared.db.queue.schedules.series import Series
+from shared.db.queue.schedules.settings import IS_LATE, SETTINGS
 
-_PLAN = """
+_NAMES = tuple(SETTINGS)
+_SETTINGS = listed(_NAMES)
+
+_PLAN = f"""
            id, series_id, message_id, agent, channel, session_id, sender, message, content ->> '$.label', recurrence,
-           timezone, misfire, ifnull(scheduled_at, ifnull(process_after, created_at)),
+           timezone, ifnull(scheduled_at, ifnull(process_after, created_at)),
            ifnull(process_after, created_at),
            CASE status WHEN 'processing' THEN 'running' WHEN 'paused' THEN 'paused' ELSE 'planned' END, created_at,
-           chat_id
+           chat_id, {_SETTINGS}
 """
 
 MESSAGES = Series(
     kind="message",
     id_prefix="task",
-    ended="""
-    SELECT id, recurrence, timezone, misfire, scheduled_at
+    ended=f"""
+    SELECT id, recurrence, timezone, scheduled_at, {_SETTINGS}
       FROM messages
      WHERE recurrence IS NOT NULL AND (status = 'completed' OR status = 'dead' OR status = 'cancelled')
      ORDER BY id
@@ -24,13 +29,13 @@ MESSAGES = Series(
     UPDATE messages
        SET recurrence = NULL
      WHERE id = :id AND recurrence IS NOT NULL
-    RETURNING id, message_id, agent, channel, session_id
+    RETURNING id, message_id, agent, channel, session_id, series_id
     """,
-    follow="""
+    follow=f"""
     INSERT INTO messages (message_id, id_prefix, kind, channel, chat_id, platform_id, thread_id, sender, sender_id,
                           message, content, files, agent, from_agent, session_id, conversation_id, msg_type, urgency,
-                          trigger, status, process_after, recurrence, timezone, misfire, scheduled_at, series_id,
-                          created_at, updated_at)
+                          trigger, status, process_after, recurrence, timezone, scheduled_at, series_id,
+                          {_SETTINGS}, created_at, updated_at)
     SELECT :message_id, 'task', kind, channel, chat_id, platform_id, thread_id, sender, sender_id,
            ifnull(:message, message),
            CASE WHEN :label IS NULL THEN content ELSE json_set(content, '$.label', :label) END, files, agent,
@@ -43,12 +48,12 @@ MESSAGES = Series(
                       AND ifnull(a.private_to, '') = ifnull(s.private_to, '') AND a.status = 'active'
                     WHERE s.id = messages.session_id), session_id),
            conversation_id, msg_type, urgency,
-           trigger, CASE WHEN :is_paused THEN 'paused' ELSE 'pending' END, :due_ms, :recurrence, :timezone, :misfire,
-           :due_ms, series_id, :now, :now
+           trigger, CASE WHEN :is_paused THEN 'paused' ELSE 'pending' END, :due_ms, :recurrence, :timezone, :due_ms,
+           series_id, {bound(_NAMES)}, :now, :now
       FROM messages
      WHERE id = :id
     ON CONFLICT (message_id) DO NOTHING
-    RETURNING id, message_id, agent, channel, session_id
+    RETURNING id, message_id, agent, channel, session_id, series_id
     """,
     planned=f"""
     SELECT {_PLAN}
@@ -69,11 +74,12 @@ MESSAGES = Series(
      ORDER BY series_id
      LIMIT :limit
     """,
-    change="""
+    change=f"""
     UPDATE messages
        SET message = :message,
            content = CASE WHEN :label IS NULL THEN content ELSE json_set(content, '$.label', :label) END,
-           recurrence = :recurrence, timezone = :timezone, misfire = :misfire, scheduled_at = :scheduled,
+           recurrence = :recurrence, timezone = :timezone, scheduled_at = :scheduled,
+           {assigned(_NAMES)},
            retry_count = CASE WHEN process_after IS :due THEN retry_count ELSE 0 END,
            last_error = CASE WHEN process_after IS :due THEN last_error END,
            failure = CASE WHEN process_after IS :due THEN failure END,
@@ -85,7 +91,13 @@ MESSAGES = Series(
     UPDATE messages
        SET status = 'cancelled', recurrence = NULL, last_error = :reason, failure = NULL, updated_at = :now
      WHERE series_id = :series AND (status = 'pending' OR status = 'paused')
-    RETURNING id, message_id, agent, channel, session_id
+    RETURNING id, message_id, agent, channel, session_id, series_id
     """,
     called_off="message_cancelled",
+    late=f"""
+    SELECT {_PLAN}
+      FROM messages
+     WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'pending' AND {IS_LATE.format(table="messages")}
+    """,
+    settings=_NAMES,
 )

@@ -6,7 +6,7 @@ import apsw
 
 from shared.db.engine.connection import scalar
 
-_RECENT = 20  # of a series: a retry finds its own occurrence among them
+RECENT = 20  # of a series: a retry finds its own occurrence among them
 
 _INSERT = """
     WITH occurrence AS (SELECT * FROM {table} WHERE id = :row AND scheduled_at IS NOT NULL),
@@ -24,6 +24,14 @@ _INSERT = """
 """
 _INSERTS = {table: _INSERT.format(table=table) for table in ("messages", "responses")}
 
+_HAS_BEGUN = """
+    SELECT :message IN (SELECT message_id
+                          FROM schedule_runs
+                         WHERE series_id = :series
+                         ORDER BY id DESC
+                         LIMIT :recent)
+"""
+
 _PRUNE = """
     DELETE FROM schedule_runs
      WHERE id IN (SELECT id
@@ -38,7 +46,12 @@ _PRUNE = """
 
 def begin(conn: apsw.Connection, table: Literal["messages", "responses"], row_id: int, *, now_ms: int) -> None:
     """Record that an occurrence was claimed; a retry keeps the instant of its first claim."""
-    conn.execute(_INSERTS[table], {"row": row_id, "now": now_ms, "recent": _RECENT})
+    conn.execute(_INSERTS[table], {"row": row_id, "now": now_ms, "recent": RECENT})
+
+
+def has_begun(conn: apsw.Connection, series_id: str, message_id: str) -> bool:
+    """Whether this occurrence was claimed before."""
+    return bool(scalar(conn, _HAS_BEGUN, {"series": series_id, "message": message_id, "recent": RECENT}))
 
 
 def last_start(conn: apsw.Connection, series_id: str) -> int | None:

@@ -219,6 +219,19 @@ def test_a_daily_task_is_made_whose_answer_reaches_a_chat_or_a_person(postroom: 
     assert set(postroom.column("SELECT chat_id FROM messages")) == {number}
 
 
+def test_the_settings_of_a_schedule_are_options_and_can_change(postroom: Postroom) -> None:
+    number = make_chat(postroom.conn, "4712")
+    wire(postroom.conn, number)
+    add = ["schedules", "add", "assistant", "tidy up", "--daily", "9:05", "--chat", str(number), "--label", "tidy"]
+    postroom.run(*add, "--misfire", "skip", "--grace", "10m")
+    shown = postroom.run("schedules", "show", "tidy").stdout
+    assert ("missed runs       skip" in shown, "late by at most   600 s" in shown) == (True, True)
+    said = postroom.run("schedules", "set", "tidy", "--grace", "", "--daily", "10:00", "--text", "tidy more").stdout
+    assert "is changed: it runs 0 10 * * * " in said
+    found = postroom.json("schedules", "list", "--agent", "assistant")
+    assert [(each["misfire"], each["graceMs"], each["message"]) for each in found] == [("skip", None, "tidy more")]
+
+
 def test_an_answer_that_no_chat_gets_is_listed_so(postroom: Postroom) -> None:
     plan(postroom, "fetched")
     assert "a client that fetches it" in postroom.run("schedules", "list").stdout
@@ -244,6 +257,9 @@ REFUSED = {
         65,
         "--at 'tomorrow' is not an ISO 8601 instant",
     ),
+    "a change of nothing": (["schedules", "set", "never"], 64, "what is to change?"),
+    "a change of no schedule": (["schedules", "set", "never", "--grace", "1h"], 66, "there is no schedule 'never'"),
+    "a grace that is no duration": (["schedules", "set", "never", "--grace", "soon"], 64, "--grace: "),
     "a task for nobody": (["schedules", "add", "assistant", "x", "--daily", "9:00"], 64, "who gets the answer?"),
     "no time of day": (["schedules", "add", "assistant", "x", "--chat", "1", "--daily", "25:00"], 65, "'25:00'"),
     "no such chat for an answer": (

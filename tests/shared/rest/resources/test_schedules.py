@@ -1,7 +1,9 @@
 import pytest
 
+from shared.core.row_settings import camel
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import responses
+from shared.db.queue.schedules.settings import SETTINGS
 from shared.queue import deliveries, turns
 from shared.queue.turns import TurnReply
 from tests.api_client import ask, call, get, post
@@ -22,6 +24,7 @@ KEYS = {
     "createdAt",
     "timezone",
     "nextAt",
+    *map(camel, SETTINGS),
 }
 
 
@@ -57,7 +60,25 @@ def test_an_instant_without_an_offset_is_in_the_zone_of_the_schedule(serving, co
     assert schedule["runAt"] == "2031-01-31T08:00:00.000Z"
 
 
+def test_what_a_schedule_does_about_missed_runs_is_chosen_and_can_change(serving, coder):
+    made = make(serving, misfire="skip", graceMs=600_000)
+    assert (made["misfire"], made["graceMs"]) == ("skip", 600_000)
+    (changed,) = call(serving, ("PUT", f"/api/schedules/{made['id']}", {"json": {"graceMs": None}}))
+    changed = changed.json()["schedule"]
+    assert (changed["misfire"], changed["graceMs"]) == ("skip", None)
+    assert rows(coder, "SELECT misfire, grace_ms FROM messages") == [("skip", None)]
+
+
+def test_a_reminder_may_be_too_late_as_well(serving, coder):
+    body = {"channel": "telegram", "sender": "Ana", "message": "now", "recurrence": "0 9 * * *", "graceMs": 5}
+    assert post(serving, {**body, "misfire": "catch_up"}, "/api/responses").status_code == 200
+    assert rows(coder, "SELECT misfire, grace_ms FROM responses") == [("catch_up", 5)]
+
+
 REFUSED = {
+    "a rule that does not exist": ({"misfire": "both"}, 400, "misfire: "),
+    "a grace below nothing": ({"graceMs": -1}, 400, "graceMs: "),
+    "a grace without its unit": ({"grace": 5}, 400, "grace"),
     "neither": ({"cron": None}, 400, "either cron or runAt is required"),
     "both": ({"runAt": "2031-01-31T09:00:00Z"}, 400, "either cron or runAt is required"),
     "six fields": ({"cron": "0 0 9 * * *"}, 400, "five fields"),

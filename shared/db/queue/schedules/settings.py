@@ -1,0 +1,52 @@
+"""The settings of a schedule, declared once: see :mod:`shared.core.row_settings`.
+
+Each occurrence carries them, in ``messages`` or ``responses``, so that one that runs ends as it began.
+"""
+
+from typing import Annotated, NamedTuple
+
+from annotated_types import Ge, Le
+
+from shared.core.row_settings import RowSetting, settings_of
+from shared.core.time.cron import SKIP_GRACE_MS, Misfire
+from shared.db.queue.schedules.schedule_runs import RECENT
+
+_MONTH_MS = 31 * 86_400_000
+
+
+class ScheduleSettings(NamedTuple):
+    """What an operator may choose of a schedule beside its time and its text."""
+
+    misfire: Annotated[
+        Misfire,
+        RowSetting(
+            "Runs that were missed while the system was down. coalesce: one run for all of them; catch_up: each of "
+            "them; skip: none of them.",
+            "missed runs",
+        ),
+    ] = "coalesce"
+    grace_ms: Annotated[
+        int | None,
+        Ge(0),
+        Le(_MONTH_MS),
+        RowSetting(
+            "How late a run may begin; a later one is left out, and counts as missed.",
+            "late by at most",
+            unset="however late; of skip, 5 minutes",
+        ),
+    ] = None
+
+
+SETTINGS = settings_of(ScheduleSettings)
+OF_RESPONSES = ("misfire", "grace_ms")  # a response has no agent
+
+IS_LATE = f"""
+     (series_id IS NOT NULL
+      AND scheduled_at < :now - CASE misfire WHEN 'skip' THEN ifnull(grace_ms, {SKIP_GRACE_MS}) ELSE grace_ms END
+      AND message_id NOT IN (SELECT r.message_id
+                               FROM schedule_runs r
+                              WHERE r.series_id = {{table}}.series_id
+                              ORDER BY r.id DESC
+                              LIMIT {RECENT})) IS TRUE
+"""  # noqa: S608
+"""The SQL of a row of *table* that may not begin any more: its grace has passed, and it has not begun before."""
