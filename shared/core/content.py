@@ -86,6 +86,8 @@ class MessageContent(TypedDict, total=False):
         approval: ``inbound.decisions`` tells a session the outcome of this approval. For readers of the rows.
         status: the state in which that approval ended. For readers of the rows.
         label: the name of a schedule. ``queue.series`` writes it, ``db.queue.message_series`` reads it.
+        undelivered: the row of the response of which the agent is told that it was not delivered. ``queue.agent_notes``
+            writes it, ``db.queue.dead_responses`` reads it.
         replay_of: the ``message_id`` of the first run. ``db.queue.replays`` writes and reads it; ``queue.replies`` then
             sends the reply as a new message, not as the answer that the platform still waits for.
     """
@@ -108,6 +110,7 @@ class MessageContent(TypedDict, total=False):
     approval: str
     status: str
     label: str
+    undelivered: int
     replay_of: str
 
 

@@ -26,7 +26,7 @@ from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.queue import responses
 from shared.db.queue.responses import Response, ResponseVerdict
 from shared.db.roster import chats
-from shared.queue import series, unsent_files
+from shared.queue import agent_notes, series
 from shared.queue.delivery_verdicts import DeliveryPolicy, counts_as_unknown, judge, limit_in_words
 from shared.queue.platforms import outages
 
@@ -164,7 +164,7 @@ def acknowledge(
         ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
     responses.ack(conn, response, parts, also, now_ms=now_ms)
-    unsent_files.tell_agent(conn, response, unsent, agent=response.agent, session_id=response.session_id, now_ms=now_ms)
+    agent_notes.leave_unsent_files(conn, unsent, agent=response.agent, session_id=response.session_id, now_ms=now_ms)
     series.advance_responses(conn, now_ms=now_ms)
 
 
@@ -205,8 +205,14 @@ def fail(
     if isinstance(error, ChatGone):
         chats.set_status(conn, response.channel, response.platform_id, "inactive", now_ms=now_ms)
     if verdict.dead:
-        series.advance_responses(conn, now_ms=now_ms)
+        _end(conn, response, verdict, now_ms=now_ms)
     return verdict
+
+
+def _end(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *, now_ms: int) -> None:
+    """The response is dead: its agent reads so in its next turn, and of a series the next one follows."""
+    agent_notes.leave_undelivered(conn, response, verdict, now_ms=now_ms)
+    series.advance_responses(conn, now_ms=now_ms)
 
 
 def _note_unknown(conn: apsw.Connection, response: Response, tried_from: int | None, *, now_ms: int) -> int:
@@ -230,8 +236,7 @@ def give_up(conn: apsw.Connection, outage: ChannelOutage, policy: DeliveryPolicy
         if response is not None:
             verdict = ResponseVerdict(True, response.retry_count, None, reason, failure or "error")
             responses.fail(conn, response, verdict, now_ms=now_ms)
-    if late:
-        series.advance_responses(conn, now_ms=now_ms)
+            _end(conn, response, verdict, now_ms=now_ms)
     return len(late)
 
 
@@ -249,7 +254,7 @@ def set_aside(
         "response.set_aside", response_id=response_id, reason=reason, dead=verdict.dead, exc_info=unexpected(error)
     )
     if verdict.dead:
-        series.advance_responses(conn, now_ms=now_ms)
+        _end(conn, response, verdict, now_ms=now_ms)
 
 
 def rescue(

@@ -4,7 +4,14 @@ import apsw
 
 from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import rows, scalar
-from shared.db.queue import events
+from shared.db.queue import events, messages, sessions
+
+_NOTES = """
+    SELECT id
+      FROM messages
+     WHERE session_id = :session AND trigger = 0 AND status = 'pending' AND kind = 'system'
+       AND content ->> '$.undelivered' = :response
+"""
 
 
 def retry(conn: apsw.Connection, response_id: int, *, now_ms: int) -> None:
@@ -26,6 +33,15 @@ def retry(conn: apsw.Connection, response_id: int, *, now_ms: int) -> None:
         {"id": response_id, "now": now_ms},
     )
     _record(conn, "response_retried", response_id, found, now_ms=now_ms)
+    _take_back_notes(conn, response_id, now_ms=now_ms)
+
+
+def _take_back_notes(conn: apsw.Connection, response_id: int, *, now_ms: int) -> None:
+    """The agent that has not read yet that the response was not delivered reads it no more."""
+    ((agent, session_id),) = rows(conn, "SELECT agent, session_id FROM responses WHERE id = :id", {"id": response_id})
+    session = None if agent is None or session_id is None else sessions.going_on(conn, session_id, agent)
+    for (note,) in rows(conn, _NOTES, {"session": session, "response": response_id}):
+        messages.cancel(conn, note, reason="the response is sent again", now_ms=now_ms)
 
 
 DEAD_AFTER = """

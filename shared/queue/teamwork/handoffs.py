@@ -19,17 +19,15 @@ from shared.channels import registry
 from shared.core import content, hops, ids
 from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import savepoint
-from shared.db.queue import events, messages, responses
+from shared.db.queue import events, responses
 from shared.db.queue.message_row import Message
-from shared.db.queue.messages import NewMessage
 from shared.db.queue.responses import NewResponse
 from shared.db.roster import agents, chats, destinations, teams
+from shared.queue import agent_notes
 from shared.queue.teamwork import chain_ends, mailbox, rooms
 from shared.queue.teamwork.chains import MailLimits, MailRefused
 
 _BETWEEN = "\n\n------\n\nDirected to you:\n"
-_LONGEST_NOTE = 20_000
-
 
 _MOST = 50  # of one answer: they are sent in one transaction
 _MOST_SENTENCES = 5
@@ -200,18 +198,7 @@ def _tell_agent(conn: apsw.Connection, asked: Message, refused: Sequence[_NotSen
     note = "\n\n".join(
         f"Your message to {each.to} was not sent: {each.reason}. It was:\n{each.text}" for each in refused
     )
-    new = NewMessage(
-        id_prefix=mailbox.CHANNEL,
-        channel=mailbox.CHANNEL,
-        platform_id=asked.agent,
-        sender="postroom",
-        message=note[:_LONGEST_NOTE],
-        agent=asked.agent,
-        session_id=asked.session_id,
-        kind="system",
-        trigger=False,
-    )
-    messages.enqueue(conn, new, now_ms=now_ms)
+    agent_notes.leave(conn, note, agent=asked.agent, session_id=asked.session_id, now_ms=now_ms)
     events.append(
         conn,
         "handoff_refused",

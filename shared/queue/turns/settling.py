@@ -7,7 +7,7 @@ import apsw
 
 from shared.db.queue import agent_messages, claims, events, responses, sessions, spoken
 from shared.db.queue.claims import Claim
-from shared.queue import endings, series, unsent_files
+from shared.queue import agent_notes, endings, series
 from shared.queue.teamwork import chains, handoffs, mailbox
 from shared.queue.teamwork.chains import MailLimits
 from shared.queue.turns.turn_replies import TurnReply, answered_line, asked_lines, one_after_the_other, outward
@@ -44,8 +44,8 @@ def settle(
     news = outward(conn, claim.agent, claim.session_id, turn_replies, now_ms)
     responses.enqueue_many(conn, news, now_ms=now_ms)
     for each in turn_replies:
-        unsent_files.tell_agent(
-            conn, each.asked, each.problems, agent=claim.agent, session_id=claim.session_id, now_ms=now_ms
+        agent_notes.leave_unsent_files(
+            conn, each.problems, agent=claim.agent, session_id=claim.session_id, now_ms=now_ms
         )
     ended_ms = now_ms + max(0, len(turn_replies) - 1)  # not before the last response
     answered_ids = {each.asked.id for each in turn_replies} or spoken.answered(conn, claim.token)

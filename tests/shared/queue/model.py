@@ -98,6 +98,8 @@ class Response:
     part_started: int | None = None
     acked_at: int | None = None
     unanswered: Counter[int | None] = field(default_factory=Counter)  # by part
+    agent: str | None = None  # which said it
+    session: int = 0
 
     def row(self) -> tuple[Any, ...]:
         """As ``COLUMNS`` reads it."""
@@ -344,7 +346,9 @@ class Model:
         each.status, each.token, each.lease, each.updated_at = status, None, None, now
 
     def _answer(self, asked: Message, now: int) -> None:
-        self.respond(Response(self.next_response(), asked.message_id, asked.chat, now))
+        said = Response(self.next_response(), asked.message_id, asked.chat, now)
+        said.agent, said.session = asked.agent, asked.session
+        self.respond(said)
 
     # -- by hand
 
@@ -479,6 +483,9 @@ class Model:
         data = {"reason": reason, "failure": each.failure, "retry_count": each.retry_count}
         data["deliver_after"] = each.deliver_after
         self.events.append(("response_dead" if is_dead else "response_retry", each.message_id, id_, data))
+        if is_dead and each.agent is not None:
+            note = Message(max(self.messages) + 1, "", each.agent, each.session, 0, "", now, now, trigger=False)
+            self.messages[note.id] = note
         if is_limit and each.deliver_after is not None:
             self.silent_until[each.chat] = each.deliver_after
 

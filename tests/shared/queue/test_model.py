@@ -566,7 +566,10 @@ class Store(RuleBasedStateMachine):
         for id_, each in self.model.messages.items():
             if not each.message_id:
                 each.message_id = messages.id_of(self.conn, id_)
-                assert each.message_id.startswith("task_")
+                if not each.trigger:  # an agent's note
+                    (each.message,) = column(self.conn, "SELECT message FROM messages WHERE id = :id", id=id_)
+                    assert each.message.startswith("Your answer ")
+                assert each.message_id.startswith("task_" if each.trigger else "internal_")
                 assert (id_, each.message_id) not in self.ever
                 self.ever.add((id_, each.message_id))
         unnamed = {id_ for id_, each in self.model.responses.items() if not each.message_id}
