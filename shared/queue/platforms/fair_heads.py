@@ -1,10 +1,13 @@
 """Which responses go out next where a platform lets fewer through than wait: everybody gets a turn.
 
-Of the chats, those that got the fewest messages lately come first. In a chat the people take turns; what was said
-first to one person goes out first. A chat that got nothing lately keeps the order of its rows.
+Of the chats, those that got the fewest messages lately come first. A chat keeps the order of its rows, so that people
+read its answers as they were given. Only where many answers to one person wait, they would delay the others: then the
+people get one in each round. What was said first to one person always goes out first.
 """
 
+from collections import Counter
 from collections.abc import Collection
+from dataclasses import dataclass, field
 
 import apsw
 
@@ -14,7 +17,30 @@ from shared.queue.notices import AHEAD
 from shared.queue.platforms.send_room import SendRoom
 
 _LOOK_AHEAD = 2000  # responses of one chat
-_MANY_CHATS = 1000  # whose turns are kept
+_MANY_CHATS = 1000  # whose rounds are kept
+_MANY_ANSWERS = 5  # that wait for one person; a platform lets as many through at once
+
+
+@dataclass(slots=True)
+class Rounds:
+    """The rounds of a chat in which each person who waits gets one response.
+
+    Attributes:
+        now: the round of the last response.
+        following: the first round from *now* on in which a person has got none, by sender.
+    """
+
+    now: int = 0
+    following: dict[str | None, int] = field(default_factory=dict)
+
+    def of(self, sender_id: str | None) -> int:
+        """The round of the next response to this person."""
+        return max(self.now, self.following.get(sender_id, 0))
+
+    def take(self, sender_id: str | None) -> None:
+        """A response to this person goes out."""
+        self.now = self.of(sender_id)
+        self.following[sender_id] = self.now + 1
 
 
 class FairHeads:
@@ -29,13 +55,8 @@ class FairHeads:
         self._reader = reader
         self._room = room
         self._opens_at: dict[str, int | None] = {}
-        self._chosen: dict[
-            str, dict[int, str | None]
-        ] = {}  # by channel: the senders of responses chosen for their turn
-        self._turns: dict[
-            int, dict[str | None, int]
-        ] = {}  # by chat and sender: the last response of that sender's turn
-        self._turn = 0
+        self._chosen: dict[str, dict[int, str | None]] = {}  # by channel: the senders of responses chosen for a round
+        self._rounds: dict[int, Rounds] = {}  # by chat
 
     def look(self, channel: str, *, now_ms: int, held: Collection[int]) -> list[int]:
         """The responses that may go out now, one of each chat, in the order in which they do."""
@@ -69,10 +90,9 @@ class FairHeads:
         self._room.reserve(response.channel, response.platform_id)
         chosen = self._chosen.get(response.channel, {})
         if response.id in chosen:
-            if len(self._turns) > _MANY_CHATS:
-                self._turns.clear()
-            self._turn += 1
-            self._turns.setdefault(response.chat_id, {})[chosen.pop(response.id)] = self._turn
+            if len(self._rounds) > _MANY_CHATS:
+                self._rounds.clear()
+            self._rounds.setdefault(response.chat_id, Rounds()).take(chosen.pop(response.id))
 
     def end(self, response: Response) -> None:
         """The send of the response has ended."""
@@ -82,25 +102,30 @@ class FairHeads:
     def _fair(self, channel: str, head: Head, now_ms: int) -> int:
         """The response of the chat whose turn it is."""
         waiting = responses.waiting(self._reader, channel, head.chat_id, now_ms=now_ms, limit=_LOOK_AHEAD)
-        chosen = choose(waiting, self._turns.get(head.chat_id, {}))
+        if not has_flood(waiting):
+            self._rounds.pop(head.chat_id, None)
+        chosen = choose(waiting, self._rounds.get(head.chat_id, Rounds()))
         if chosen is None:
             return head.id
         self._chosen[channel][chosen.id] = chosen.sender_id
-        if len({each.sender_id for each in waiting}) == 1:  # nobody waits for another
-            self._turns.pop(head.chat_id, None)
         return chosen.id
 
 
-def choose(waiting: list[WaitingResponse], turns: dict[str | None, int]) -> WaitingResponse | None:
-    """Of the responses of a chat, oldest first, the one whose turn it is; None: the oldest, whatever it is. Pure.
+def has_flood(waiting: list[WaitingResponse]) -> bool:
+    """Whether many responses to one person wait. Pure."""
+    return any(count > _MANY_ANSWERS for count in Counter(each.sender_id for each in waiting).values())
 
-    Args:
-        turns: the number of each sender's last turn, the highest of the last one.
-    """
+
+def choose(waiting: list[WaitingResponse], rounds: Rounds) -> WaitingResponse | None:
+    """Of the responses of a chat, oldest first, the one whose turn it is; None: the oldest, whatever it is. Pure."""
     if not waiting or waiting[0].has_begun:
         return None
-    firsts: dict[tuple[bool, str | None], WaitingResponse] = {}
+    if ahead := next((each for each in waiting if each.kind == AHEAD and each.is_due), None):
+        return ahead
+    if not has_flood(waiting):
+        return None
+    firsts: dict[str | None, WaitingResponse] = {}
     for each in waiting:
-        firsts.setdefault((each.kind != AHEAD, each.sender_id), each)
+        firsts.setdefault(each.sender_id, each)
     due = [each for each in firsts.values() if each.is_due]
-    return min(due, key=lambda each: (each.kind != AHEAD, turns.get(each.sender_id, 0), each.id), default=None)
+    return min(due, key=lambda each: (rounds.of(each.sender_id), each.id), default=None)

@@ -19,7 +19,7 @@ from shared.db.queue import responses
 from shared.db.queue.responses import WaitingResponse
 from shared.queue import deliveries
 from shared.queue.notices import AHEAD
-from shared.queue.platforms.fair_heads import FairHeads, choose
+from shared.queue.platforms.fair_heads import FairHeads, Rounds, choose
 from shared.queue.platforms.pacing import PacedClient, RowPacing
 from shared.queue.platforms.send_room import SendRoom
 from tests.fake_client import FakeClient
@@ -160,6 +160,36 @@ def test_a_flood_of_one_person_in_a_group_does_not_delay_the_answer_to_another(c
     assert texts[:5] == ["flood 0", "flood 1", "to Bob", "flood 2", "to Bob again"]
 
 
+@pytest.mark.parametrize("asked", ["565565565", "566666", "55555666667777788888", "6555567"])
+def test_the_answers_in_a_group_keep_their_order(conn, tmp_path, asked):
+    """The group's limit holds them back, and nobody's answers are so many that they delay the others for long."""
+    texts = [f"answer {number} to {person}" for number, person in enumerate(asked)]
+    for text, person in zip(texts, asked, strict=True):
+        ask(conn, text, GROUP, person)
+    assert [text for _, text in Delivery(conn, tmp_path).run(60_000)] == texts
+
+
+def test_after_a_flood_the_answers_keep_their_order_again(conn, tmp_path):
+    for number in range(8):
+        ask(conn, f"flood {number}", GROUP, "5")
+    ask(conn, "to Bob", GROUP, "6")
+    delivery = Delivery(conn, tmp_path)
+    assert [text for _, text in delivery.run(20_000)][:4] == ["flood 0", "flood 1", "to Bob", "flood 2"]
+    delivery.platform.sent.clear()
+    ask(conn, "to Ann", GROUP, "5")
+    ask(conn, "to Bob again", GROUP, "6")
+    assert [text for _, text in delivery.run(60_000)] == ["to Ann", "to Bob again"]
+
+
+def test_while_one_person_floods_the_others_keep_their_order(conn, tmp_path):
+    for number in range(120):
+        ask(conn, f"flood {number}", GROUP, "5")
+    for person in "678":
+        ask(conn, f"to {person}", GROUP, person)
+    texts = [text for _, text in Delivery(conn, tmp_path).run(10_000)]
+    assert texts[:6] == ["flood 0", "flood 1", "to 6", "to 7", "to 8", "flood 2"]
+
+
 def test_the_sentence_to_a_limited_sender_goes_out_before_the_answers_that_wait(conn, tmp_path):
     for number in range(120):
         ask(conn, f"answer {number}", "77")
@@ -183,18 +213,31 @@ def waits(id_, sender, *, kind="chat", is_due=True, has_begun=False):
     return WaitingResponse(id_, sender, kind, is_due, has_begun)
 
 
+MANY = [waits(number, "5") for number in range(1, 7)]
+
+
 @pytest.mark.parametrize(
-    ("waiting", "turns", "chosen"),
+    ("waiting", "rounds", "chosen"),
     [
-        ([waits(1, "5"), waits(2, "6")], {}, 1),
-        ([waits(1, "5"), waits(2, "6")], {"5": 1}, 2),
-        ([waits(1, "5"), waits(2, "6")], {"5": 1, "6": 2}, 1),
-        ([waits(1, "5"), waits(2, "6", is_due=False), waits(3, "6")], {"5": 1}, 1),
-        ([waits(1, "5", has_begun=True), waits(2, "6", kind=AHEAD)], {"5": 1}, None),
-        ([waits(1, "5"), waits(2, "5", kind=AHEAD)], {}, 2),
-        ([], {}, None),
+        (MANY, Rounds(), 1),
+        ([*MANY, waits(7, "6")], Rounds(), 1),
+        ([*MANY, waits(7, "6")], Rounds(0, {"5": 1}), 7),
+        ([*MANY, waits(7, "6")], Rounds(1, {"5": 2, "6": 2}), 1),
+        ([*MANY, waits(7, "6"), waits(8, "7")], Rounds(40, {"5": 41, "6": 2}), 7),
+        ([*MANY, waits(7, "6", is_due=False), waits(8, "6")], Rounds(0, {"5": 1}), 1),
+        ([*MANY[1:], waits(7, "6")], Rounds(0, {"5": 1}), None),
+        ([waits(1, "5", has_begun=True), waits(2, "6", kind=AHEAD)], Rounds(), None),
+        ([waits(1, "5"), waits(2, "5", kind=AHEAD)], Rounds(), 2),
+        ([], Rounds(), None),
     ],
 )
-def test_who_is_next(waiting, turns, chosen):
-    found = choose(waiting, turns)
+def test_who_is_next(waiting, rounds, chosen):
+    found = choose(waiting, rounds)
     assert (found.id if found else None) == chosen
+
+
+def test_a_person_gets_one_response_in_each_round():
+    rounds = Rounds()
+    for person in "5665":
+        rounds.take(person)
+    assert [rounds.of(person) for person in "567"] == [2, 2, 1]
