@@ -27,6 +27,8 @@ class NamedFile:
         path: below the agent's folder; None where the file is not there.
         why_not: why it is not there.
         facts: of an attachment that is no file.
+        has_words: the words that are spoken in it stand in the text of its message.
+        why_no_words: why they do not, although something here makes text of sound.
     """
 
     kind: str
@@ -36,6 +38,8 @@ class NamedFile:
     size: int | None = None
     why_not: str | None = None
     facts: tuple[tuple[str, str], ...] = ()
+    has_words: bool = False
+    why_no_words: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ def _attachment(file: "NamedFile") -> str:
         "type": file.media_type,
         "bytes": None if file.size is None else str(file.size),
         "not_here_because": file.why_not,
+        "spoken_words": "in the text" if file.has_words else None,
+        "no_words_because": file.why_no_words,
         **dict(file.facts),
     }
     return "\n<attachment" + "".join(f" {key}={quoteattr(value)}" for key, value in facts.items() if value) + "/>"

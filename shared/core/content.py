@@ -226,9 +226,15 @@ _NAMED_FILES = 10
 
 def files_in_words(files: Sequence[Mapping[str, Any]]) -> str:
     """What a message without a text brings along, for people and histories; empty where it brings nothing."""
-    named = [" ".join(str(each[key]) for key in ("kind", "name") if each.get(key)) for each in files[:_NAMED_FILES]]
+    named = [_in_words(each) for each in files[:_NAMED_FILES]]
     more = [f"{len(files) - _NAMED_FILES} more"] if len(files) > _NAMED_FILES else []
     return f"({', '.join([*named, *more])})" if files else ""
+
+
+def _in_words(file: Mapping[str, Any]) -> str:
+    """The kind and the name of one, and the words that are spoken in it, where they are known."""
+    named = " ".join(str(file[key]) for key in ("kind", "name") if file.get(key))
+    return f"{named}: {file['transcript']}" if file.get("transcript") else named
 
 
 def receiver(context: Mapping[str, Any]) -> str | None:

@@ -208,6 +208,18 @@ class FileTooLarge(PermanentError):
         self.limit_bytes = limit_bytes
 
 
+class SoundFailed(PostroomError):
+    """No text was made of a sound, or no sound of a text; the message says why, as a part of a sentence for people.
+
+    Args:
+        is_brief: another attempt may succeed at once.
+    """
+
+    def __init__(self, reason: str, *, is_brief: bool = False) -> None:
+        super().__init__(reason)
+        self.is_brief = is_brief
+
+
 class PartTooLong(PermanentError):
     """The platform finds this part of a response too long; smaller pieces of it may be sent."""
 

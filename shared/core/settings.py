@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
-from shared.core import http_head, setting_places
+from shared.core import http_head, setting_places, sound_makers
 from shared.core.durability import parse_levels
 from shared.core.errors import ConfigInvalid
 from shared.core.text import redaction
@@ -132,6 +132,8 @@ class Settings(FromEnvironment):
     disk_limit_mb: int = Field(default=2048, ge=1)  # of what an agent's program may write, in the folders of a session
     file_retention_ms: int = Field(default=24 * 60 * 60 * 1000, ge=60_000)  # of files in inboxes and outboxes
     files_limit_mb: int = Field(default=1024, ge=1)  # of an agent's inboxes and outboxes; less than disk_limit_mb
+    transcriber: str | None = None  # makes text of voice messages, for agents without their own: see sound_makers
+    speaker: str | None = None  # makes sound of what agents say, likewise
     leash: Literal["auto", "off", "required"] = "auto"  # of agents' programs: bubblewrap, where this host allows it
     max_attempts: int = Field(default=5, ge=1)
     retry_base_ms: int = Field(default=5000, ge=1)
@@ -159,6 +161,16 @@ class Settings(FromEnvironment):
             if not http_head.is_local_origin(each):
                 raise ValueError("write origins of this machine with commas, such as 'http://localhost:3000'")
         return listed
+
+    @field_validator("transcriber")
+    @classmethod
+    def _makes_text(cls, setting: str | None) -> str | None:
+        return sound_makers.checked_transcriber(setting)
+
+    @field_validator("speaker")
+    @classmethod
+    def _makes_sound(cls, setting: str | None) -> str | None:
+        return sound_makers.checked_speaker(setting)
 
     @field_validator("timezone")
     @classmethod

@@ -86,6 +86,7 @@ def calls_of_all(conversation):
         "send_card": ({"title": "Menu", "fields": [{"name": "soup", "value": "leek"}]}, "Sent to this conversation"),
         "edit_message": ({"message": said, "text": "I am here"}, f"Message {said} will show the new text"),
         "send_file": ({"path": "menu.txt", "text": "today"}, "Sent menu.txt to this conversation"),
+        "send_voice": ({"text": "good morning"}, "as text alone: nothing speaks for you here"),
         "add_reaction": ({"message": asked, "emoji": "👍"}, "Reacted with 👍"),
         "ask_user_question": ({"question": "Tea?", "options": ["yes", "no"]}, "Asked in this conversation as"),
         "schedule_task": ({"prompt": "feed the cat", "cron": "0 8 * * *"}, "Planned as"),
@@ -116,7 +117,18 @@ def test_every_tool_of_postroom_is_called_and_its_rows_are_right(conversation):
 
     card, question = "**Menu**\n\n- **soup**: leek", "Tea?"
     agent, said = conversation.agent, conversation.said()
-    assert said == ["on my way", "done", "hello den", card, "I am here", "today", "👍", question, "done"]
+    assert said == [
+        "on my way",
+        "done",
+        "hello den",
+        card,
+        "I am here",
+        "today",
+        "good morning",
+        "👍",
+        question,
+        "done",
+    ]
     sent = "SELECT json_extract(files, '$[0].name') FROM responses WHERE agent = ? AND message = 'today'"
     assert conversation.rows(sent, agent) == [("menu.txt",)]
     tasks = "SELECT message, status FROM messages WHERE agent = ? AND kind = 'task' ORDER BY id"

@@ -124,9 +124,9 @@ async def _answer(message: TurnMessage, *, attempt: int, turns: int) -> AsyncGen
 
 
 def _files(message: TurnMessage) -> str:
-    """What came with the message, and why a file can't be had."""
+    """What came with the message, and why a file or its words can't be had."""
     named = [
-        " ".join(filter(None, (each.kind, each.name, f"({each.why_not})" if each.why_not else "")))
+        " ".join(filter(None, (each.kind, each.name, f"({why})" if (why := each.why_not or each.why_no_words) else "")))
         for each in message.files
     ]
     return f"You sent: {', '.join(named)}" if named else ""

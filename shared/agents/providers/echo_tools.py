@@ -7,6 +7,7 @@
     !edit 7 text              changes message 7
     !file                     sends back the first file of this message
     !file report.txt          sends a file of the outbox
+    !voice text               says text as a voice message
     !remind 10m text          says text in ten minutes
     !tasks                    lists the tasks
     !update task text         changes what a task says
@@ -40,7 +41,7 @@ from shared.core.time import durations
 _HERE = frozenset({
     "send_message", "send_card", "edit_message", "send_file", "add_reaction", "ask_user_question", "schedule_task",
     "list_tasks", "update_task", "pause_task", "resume_task", "cancel_task", "read_thread",
-    "read_skill",
+    "read_skill", "send_voice",
 })  # fmt: skip
 _NOT_HERE = 'Echo does that only with {"tools": "all"} in its config, because it would do it for anybody.'
 _LARGEST_BYTES = 20 * 1024 * 1024
@@ -122,6 +123,7 @@ _COMMANDS: Mapping[str, Callable[[str, TurnMessage], Wanted]] = {
     "!react": _react,
     "!edit": _two("edit_message", "message", "text"),
     "!file": _text("send_file", "path"),
+    "!voice": _text("send_voice", "text"),
     "!remind": _remind,
     "!tasks": _nothing("list_tasks"),
     "!update": _two("update_task", "task", "prompt"),

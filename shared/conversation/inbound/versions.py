@@ -87,7 +87,8 @@ def is_same(original: Original, text: str, files: Sequence[dict[str, Any]]) -> b
 
 
 def _seen(file: Any) -> Any:
-    """What tells one file from another: signatures in addresses change by themselves."""
+    """What tells one file from another: signatures in addresses change by themselves, and a transcript is ours."""
     if not isinstance(file, dict):
         return file
-    return {name: str(value).partition("?")[0] if name == "url" else value for name, value in file.items()}
+    seen = {name: value for name, value in file.items() if name != "transcript"}
+    return seen | ({"url": str(seen["url"]).partition("?")[0]} if "url" in seen else {})

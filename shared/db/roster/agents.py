@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 import apsw
 from annotated_types import Ge, Le, MaxLen, MinLen
+from pydantic import AfterValidator
 
+from shared.core import sound_makers
 from shared.core.errors import ConfigInvalid, WrongState
 from shared.core.row_settings import RowSetting, settings_of
 from shared.db.engine.columns import Columns, bound, listed, replaced
@@ -176,6 +178,28 @@ class Agent:
             "people see a preview of the answer, with a stop button, where the platform has previews",
         ),
     ] = False
+    transcriber: Annotated[
+        str | None,
+        MaxLen(1000),
+        AfterValidator(sound_makers.checked_transcriber),
+        _limit(
+            "What makes text of voice messages: HOST/MODEL such as openai/whisper-1, a command with {sound}, or "
+            '"none"; "" means the default.',
+            "makes text of voice messages",
+            "POSTROOM_TRANSCRIBER",
+        ),
+    ] = None
+    speaker: Annotated[
+        str | None,
+        MaxLen(1000),
+        AfterValidator(sound_makers.checked_speaker),
+        _limit(
+            "What speaks for it: HOST/MODEL#VOICE such as openai/tts-1#nova, a command that makes sound of its input, "
+            'or "none"; "" means the default.',
+            "speaks for it",
+            "POSTROOM_SPEAKER",
+        ),
+    ] = None
     is_default: bool = False
     retired_at: int | None = None
     chosen_provider: str | None = None

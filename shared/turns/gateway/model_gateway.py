@@ -29,6 +29,7 @@ from shared.turns.gateway.upstreams import GatewaySettings, ModelUpstream, route
 if TYPE_CHECKING:
     from shared.turns.gateway.proxy import ModelProxy
     from shared.turns.gateway.server import ProgramServer
+    from shared.turns.gateway.sound_models import SoundModels
 
 _LOOPBACK = "loopback"  # the door of all programs without a sandbox
 TOOLS = "mcp"  # the first part of the path of tools
@@ -82,6 +83,7 @@ class ModelGateway:
         self._proxy: ModelProxy | None = None
         self._kept_ledger: Ledger | None = None
         self._server: ProgramServer | None = None
+        self._sound: SoundModels | None = None
 
     async def open(self, name: TurnName, upstream: str | None, *, has_sandbox: bool) -> ProgramAccess:
         """Access for a new program of this agent and session, between turns.
@@ -128,6 +130,19 @@ class ModelGateway:
         models = self._models = self._models or GatewaySettings.load()
         await self._ledger(models).record(name, model, "key", tokens, now_ms=now_ms)
 
+    def sound(self) -> "SoundModels":
+        """The models that make text of sound, or sound of text.
+
+        Raises:
+            ConfigInvalid: a setting is wrong.
+        """
+        if self._sound is None:
+            from shared.turns.gateway.sound_models import SoundModels  # most dispatches hear and say nothing
+
+            models = self._models = self._models or GatewaySettings.load()
+            self._sound = SoundModels(models, self._ledger(models))
+        return self._sound
+
     def begin(self, token: str, turn: ProgramTurn) -> None:
         """The program runs this turn from now on.
 
@@ -153,6 +168,8 @@ class ModelGateway:
             await self._server.close()
         if self._proxy is not None:
             await self._proxy.close()
+        if self._sound is not None:
+            await self._sound.close()
         if self._tools is not None:
             await self._tools.close()
 

@@ -7,6 +7,8 @@
     /openai/v1/responses
     /local/v1/chat/completions       any server that speaks one of OpenAI's dialects, such as Ollama or vLLM
     /local/v1/responses
+
+What makes text of sound, or sound of text, is dispatch's own request (``sound_models.py``): no program reaches it here.
 """
 
 import json
@@ -65,6 +67,8 @@ class GatewaySettings(FromEnvironment):
     openai_base_url: str = "https://api.openai.com/v1"
     local_models_url: str | None = None
     local_models_api_key: SecretStr | None = None
+    speech_url: str | None = None  # a server that makes text of sound, or sound of text: whisper.cpp, Kokoro, Groq, …
+    speech_api_key: SecretStr | None = None
     model_prices: Mapping[str, ModelPrice] = Field(default_factory=dict)
 
     @field_validator("model_prices", mode="before")
@@ -72,7 +76,7 @@ class GatewaySettings(FromEnvironment):
     def _from_json(cls, prices: Any) -> Any:
         return json.loads(prices) if isinstance(prices, str) else prices
 
-    @field_validator("anthropic_base_url", "openai_base_url", "local_models_url")
+    @field_validator("anthropic_base_url", "openai_base_url", "local_models_url", "speech_url")
     @classmethod
     def _address(cls, url: str | None) -> str | None:
         if url is None:
@@ -152,7 +156,7 @@ def upstreams(settings: GatewaySettings) -> dict[str, ModelUpstream]:
     found = [
         _anthropic(settings),
         _bearer("openai", settings.openai_base_url, settings.openai_api_key),
-        _local(settings),
+        _at("local", settings.local_models_url, settings.local_models_api_key),
     ]
     return {each.name: each for each in found if each is not None}
 
@@ -168,6 +172,13 @@ def routes(known: Mapping[str, ModelUpstream]) -> dict[tuple[str, str], Route]:
     return found
 
 
+def sound_host(settings: GatewaySettings, name: str) -> ModelUpstream | None:
+    """The host of this name for sound: ``openai``, ``local`` or ``speech``; None: no key or no address of it is set."""
+    if name != "speech":
+        return upstreams(settings).get(name)
+    return _at("speech", settings.speech_url, settings.speech_api_key)
+
+
 def _anthropic(settings: GatewaySettings) -> ModelUpstream | None:
     if settings.anthropic_api_key is not None:
         key = settings.anthropic_api_key.get_secret_value().encode()
@@ -178,11 +189,9 @@ def _anthropic(settings: GatewaySettings) -> ModelUpstream | None:
     return None
 
 
-def _local(settings: GatewaySettings) -> ModelUpstream | None:
-    if settings.local_models_url is None:
-        return None
-    key = settings.local_models_api_key
-    return ModelUpstream("local", settings.local_models_url, _authorization(key) if key else ())
+def _at(name: str, url: str | None, key: SecretStr | None) -> ModelUpstream | None:
+    """A server of the operator's own, which may want no key."""
+    return None if url is None else ModelUpstream(name, url, _authorization(key) if key else ())
 
 
 def _bearer(name: str, base_url: str, key: SecretStr | None) -> ModelUpstream | None:

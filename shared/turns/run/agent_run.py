@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, Self
@@ -80,6 +80,15 @@ OnSaid = Callable[[Callable[[], str]], None]
 """Told whenever the agent says more, with what reads all that it has said so far."""
 
 
+Hear = Callable[[Turn, Agent, TurnName, float], Awaitable[Turn]]
+"""The turn with the words of its voice messages, found within so many seconds."""
+
+
+async def _hear_nothing(turn: Turn, _: Agent, __: TurnName, ___: float) -> Turn:
+    """The ``Hear`` where nothing makes text of sound."""
+    return turn
+
+
 def _nobody_listens(_: Callable[[], str]) -> None:
     """The ``OnSaid`` of a turn that nobody watches."""
 
@@ -95,6 +104,7 @@ async def run_agent(
     sandboxes: Sandboxes | None = None,
     fetch: Fetch = no_channel,
     on_said: OnSaid = _nobody_listens,
+    hear: Hear = _hear_nothing,
 ) -> Outcome:
     """Run the agent of *claim* within its time limit. Errors of the provider become a ``Failure``.
 
@@ -106,6 +116,7 @@ async def run_agent(
         sandboxes: of dispatch; see ``shared/agents/programs``.
         fetch: gets what people attached to their messages.
         on_said: told whenever the agent says more.
+        hear: makes text of voice messages.
     """
     agent = agents.get(reader, claim.agent)
     session = sessions.get(reader, claim.session_id)
@@ -126,7 +137,7 @@ async def run_agent(
     note = already_said.note(reader, claim, now_ms=clock.now_ms())
     batch = tuple(turn_message(message, answered.get(message.id)) for message in claim.batch)
     batch = batch if note is None else (note, *batch)
-    outcome = await _run(reader, claim, agent, session, settings, save, doors, batch, sandboxes, fetch, on_said)
+    outcome = await _run(reader, claim, agent, session, settings, save, doors, batch, sandboxes, fetch, on_said, hear)
     if isinstance(outcome, AgentAnswer) and _says_nothing(reader, claim, outcome):
         outcome = Failure("the agent said nothing")
     if isinstance(outcome, Failure) and doors.refusal is not None:
@@ -189,6 +200,7 @@ async def _run(
     sandboxes: Sandboxes | None,
     fetch: Fetch,
     on_said: OnSaid,
+    hear: Hear,
 ) -> Outcome:
     limit_s = (agent.turn_timeout_ms or settings.turn_timeout_ms) / 1000
     try:
@@ -200,6 +212,7 @@ async def _run(
                 if agent.provider in registry.PROGRAMS:
                     session_files.make_outbox(turn.folder, turn.session)
                 turn = await inbox.with_files(reader, claim, turn, fetch)
+                turn = await hear(turn, agent, doors.name, limit_s / 2)
                 if session.continued_by not in (None, agent.provider) and turn.continuation is not None:
                     log.warning("session.of_another_provider", agent=agent.id, session=session.session_id)
                     turn = lost_session.begin_afresh(turn, facts.earlier(), facts.story)

@@ -42,6 +42,11 @@ class TurnDoors:
         self._lasting: list[str] = []
         self._end: asyncio.Timeout | None = None
 
+    @property
+    def name(self) -> TurnName:
+        """The turn."""
+        return self._turn.name
+
     async def open(self, upstream: str | None, *, has_sandbox: bool, lives_on: bool = False) -> ProgramAccess:
         """See ``Doors``."""
         access = await self._gateway.open(self._turn.name, upstream, has_sandbox=has_sandbox)

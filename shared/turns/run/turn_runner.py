@@ -2,30 +2,38 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import apsw
 
 from shared.agents import leftover_processes
+from shared.agents.base import Turn
 from shared.agents.programs.sandboxes import Sandboxes
-from shared.core import logs
+from shared.core import content, logs
 from shared.core.errors import ClaimLost, NotFound, WrongState
 from shared.core.time import clock
 from shared.db.access.questions import Question
 from shared.db.queue import claims, sessions
 from shared.db.queue.claims import Claim
+from shared.db.queue.message_row import Message
+from shared.db.roster.agents import Agent
+from shared.db.spending.usage import TurnName
 from shared.queue import answers, turns
 from shared.queue.turns import Failure
 from shared.runtime.worker_service import WorkerService
 from shared.turns.gateway.model_gateway import ModelGateway
 from shared.turns.run import auto_provider
 from shared.turns.run.agent_run import Outcome, run_agent
+from shared.turns.run.files import hearing
 from shared.turns.run.files.inbox import Fetch, no_channel
 from shared.turns.run.presence import Presence, SaidSoFar
 from shared.turns.run.settlement import Settlement
+from shared.turns.run.sounds import SoundMakers
 from shared.turns.tools.toolbox import Caller, SessionToolbox
 
 log = logs.get()
@@ -77,6 +85,7 @@ class TurnRunner:
         self._sandboxes = sandboxes
         self._fetch = fetch
         self._presence = presence
+        self._sounds = SoundMakers(gateway, service.settings)
 
     async def run(self, turn: RunningTurn) -> None:
         """One turn. Cancelling it ends the agent and gives the messages back."""
@@ -87,7 +96,7 @@ class TurnRunner:
         started_ms = clock.now_ms()
         try:
             turn.is_interruptible = True
-            outcome = await self._run_agent(claim)
+            outcome = await self._run_agent(turn)
             turn.is_interruptible = False
             await self._settlement.end(as_heard(await turn.whole_claim(), outcome), outcome)
         except asyncio.CancelledError:
@@ -107,9 +116,9 @@ class TurnRunner:
         else:
             log.info("turn.done", **facts)
 
-    async def _run_agent(self, claim: Claim) -> Outcome:
-        service = self._service
-        tools = SessionToolbox(service, service.settings, Caller.of(claim))
+    async def _run_agent(self, turn: RunningTurn) -> Outcome:
+        service, claim = self._service, turn.claim
+        tools = SessionToolbox(service, service.settings, Caller.of(claim), speak=partial(self._speak, claim))
         save = partial(self._save_continuation, claim)
         try:
             await auto_provider.choose(service.reader, service.writer, claim)
@@ -126,12 +135,42 @@ class TurnRunner:
                     self._sandboxes,
                     self._fetch,
                     said.say,
+                    partial(self._hear, turn),
                 )
         finally:
             tools.close()
 
     def _shown(self, claim: Claim) -> AbstractAsyncContextManager[SaidSoFar]:
         return contextlib.nullcontext(SaidSoFar.nothing()) if self._presence is None else self._presence.shown(claim)
+
+    async def _hear(self, turn: RunningTurn, prepared: Turn, agent: Agent, name: TurnName, limit_s: float) -> Turn:
+        """The turn with the words of its voice messages in their texts, and in its rows."""
+        transcribe, keep = partial(self._sounds.transcribe, agent, name), partial(self._keep_words, turn)
+        return await hearing.with_words(self._service.reader, turn.claim, prepared, transcribe, keep, limit_s=limit_s)
+
+    async def _speak(self, claim: Claim, agent: Agent, text: str) -> bytes | None:
+        """See ``Speak``."""
+        session = sessions.get(self._service.reader, claim.session_id)
+        asked = tuple(each.message_id for each in claim.asked)
+        name = TurnName(claim.token, agent.id, session.session_id if session else "", asked)
+        return await self._sounds.speak(agent, name, text)
+
+    async def _keep_words(self, turn: RunningTurn, message_id: str, files: list[Any]) -> None:
+        """Write the attachments with their words into the message's row, durably: they may have cost money.
+
+        Raises:
+            ClaimLost: the turn is lost.
+        """
+        claim, words = turn.claim, content.files_in_words(files)
+        row_id = next(each.id for each in claim.batch if each.message_id == message_id)
+        keep = partial(
+            claims.keep_files, claim=claim, row_id=row_id, files=json.dumps(files), words=words, now_ms=clock.now_ms()
+        )
+        try:
+            await self._service.writer.run(keep)
+        except apsw.Error:
+            log.exception("turn.words_not_kept", turn=claim.token)
+        turn.claim = replace(claim, batch=tuple(_in_words(each, row_id, words) for each in claim.batch))
 
     async def _keep_answers(self, claim: Claim) -> Mapping[int, Question]:
         """The questions that texts of the turn answer, by the row of the message; their rows say so now."""
@@ -167,6 +206,13 @@ class TurnRunner:
                 return
             except apsw.Error:
                 log.exception("turn.renewal_failed", turn=claim.token)
+
+
+def _in_words(message: Message, row_id: int, words: str) -> Message:
+    """The message of this row with its files in these words, where it has no text."""
+    if message.id != row_id or message.message:
+        return message
+    return message._replace(content={**message.content, "only_files": words})
 
 
 def as_heard(claim: Claim, outcome: Outcome) -> Claim:

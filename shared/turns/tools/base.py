@@ -1,6 +1,6 @@
 """What a tool is, and what it gets of the turn that calls it."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -40,7 +40,9 @@ class ToolCall:
         asked: the message that the turn answers; None: there is none.
         key: of the call in its turn.
         folder: of the agent.
-        file: the copy of the file that the call hands over, see ``Tool.hands_over``; None: it hands over none.
+        file: the copy of the file that the call hands over, see ``Tool.hands_over``, or the sound that was made for it,
+            see ``Tool.speaks``; None: there is none.
+        why_no_sound: of a call that speaks without a *file*: why there is no sound, as a part of a sentence.
     """
 
     conn: apsw.Connection
@@ -54,6 +56,7 @@ class ToolCall:
     folder: Path
     now_ms: int
     file: OutgoingFile | None = None
+    why_no_sound: str = ""
 
     def say(self, new: NewResponse) -> int:
         """Store what the agent says to people; the row of the response.
@@ -82,6 +85,17 @@ class HandedOver(NamedTuple):
     taker: FileTaker
 
 
+class SpokenText(NamedTuple):
+    """A text that is to be spoken, and what its receiver can be given."""
+
+    text: str
+    taker: FileTaker
+
+
+Speak = Callable[[Agent, str], Awaitable[bytes | None]]
+"""A text as sound, in the voice of this agent; None: nothing speaks for it. It raises ``PostroomError``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool: *description* is for a model, and says when to use it and what it answers.
@@ -94,6 +108,7 @@ class Tool:
         kicks: the functions that look for work afterwards.
         hands_over: the file of the outbox that the call hands over, and who gets it. It only reads, and refuses what
             ``run`` would refuse; the file is copied before the transaction.
+        speaks: the text that the call wants spoken; likewise, it only reads, and the sound is made before.
     """
 
     name: str
@@ -105,6 +120,7 @@ class Tool:
     is_repeatable: bool = False
     kicks: tuple[str, ...] = ()
     hands_over: Callable[[ToolCall, Any], HandedOver] | None = None
+    speaks: Callable[[ToolCall, Any], SpokenText] | None = None
 
 
 class NotPossibleYet(WrongState):

@@ -11,6 +11,7 @@ from shared.turns.tools.base import Tool
 # In this order models see them.
 _FAMILIES = {
     "speaking": "shared.turns.tools.speaking",
+    "media": "shared.turns.tools.media",
     "asking": "shared.turns.tools.asking",
     "tasks": "shared.turns.tools.tasks",
     "teamwork": "shared.turns.tools.teamwork",

@@ -24,7 +24,6 @@ import apsw
 
 from shared.agents.access import ToolAnswer, ToolSpec
 from shared.agents.session_files import NotSendable
-from shared.channels.base import OutgoingFile
 from shared.core import ids, logs
 from shared.core.errors import ClaimLost, NotFound, PostroomError, WrongState
 from shared.core.policy import AccessPolicy
@@ -38,8 +37,8 @@ from shared.db.queue.claims import Claim
 from shared.db.roster import agents
 from shared.queue.teamwork import chain_ends
 from shared.queue.teamwork.chains import MailLimits, MailRefused
-from shared.turns.tools import arguments, outbox_files, registry
-from shared.turns.tools.base import Arguments, Tool, ToolCall
+from shared.turns.tools import arguments, outbox_files, registry, spoken_files
+from shared.turns.tools.base import Arguments, Speak, Tool, ToolCall
 from shared.turns.tools.outbox_files import FilePlace
 
 log = logs.get()
@@ -90,10 +89,17 @@ class SessionToolbox:
 
     Args:
         now_ms: the clock.
+        speak: makes sound of text; None: nothing does.
     """
 
     def __init__(
-        self, service: RunsTools, settings: Settings, caller: Caller, *, now_ms: Callable[[], int] = clock.now_ms
+        self,
+        service: RunsTools,
+        settings: Settings,
+        caller: Caller,
+        *,
+        now_ms: Callable[[], int] = clock.now_ms,
+        speak: Speak | None = None,
     ) -> None:
         self._service = service
         self._caller = caller
@@ -101,6 +107,7 @@ class SessionToolbox:
         self._policy = AccessPolicy.of(settings)
         self._limits = MailLimits.of(settings)
         self._now_ms = now_ms
+        self._speak = speak
         self._is_open = True
         self._most_calls = settings.tool_calls
         self._calls = 0
@@ -152,43 +159,49 @@ class SessionToolbox:
         return tool.run(self._fenced(self._service.reader, key), checked)
 
     async def _act(self, tool: Tool, checked: Arguments, key: str) -> str:
-        file = await self._copy_handed_file(tool, checked, key)
+        brought = await self._brought(tool, checked, key)
+        work = partial(self._once, tool=tool, checked=checked, key=key, brought=brought)
         try:
-            answer = await self._service.writer.run(partial(self._once, tool=tool, checked=checked, key=key, file=file))
+            answer = await self._service.writer.run(work)
         except Exception:
-            if file is not None:
-                outbox_files.discard(file)
+            if brought.file is not None:
+                outbox_files.discard(brought.file)
             raise
         self.has_acted = True
         self._service.kick(*tool.kicks, "api")
         log.info("tool.called", tool=tool.name, turn=self._caller.turn, agent=self._caller.agent)
         return answer
 
-    async def _copy_handed_file(self, tool: Tool, checked: Arguments, key: str) -> OutgoingFile | None:
-        """A copy of the file of the outbox that the call hands over; None: it hands over none (any more).
+    async def _brought(self, tool: Tool, checked: Arguments, key: str) -> spoken_files.Brought:
+        """The file that the call sends: a copy out of the outbox, or sound; none where it sends none (any more).
 
         Raises:
             ClaimLost: the turn is over.
-            WrongState: it can't be sent.
+            WrongState: the file can't be sent.
         """
-        if tool.hands_over is None:
-            return None
+        if tool.hands_over is None and tool.speaks is None:
+            return spoken_files.NOTHING
         call = self._fenced(self._service.reader, key)
         if tool_calls.find(call.conn, self._caller.turn, key) is not None:
-            return None  # it was made before, and nothing is done twice
-        handed = tool.hands_over(call, checked)
+            return spoken_files.NOTHING  # it was made before, and nothing is done twice
+        folder = self._settings.agents_dir / (call.agent.folder or call.agent.id)
         target = self._settings.files / (self._caller.claim.token if self._caller.claim else ids.new("tool"))
-        place = FilePlace(call.folder, call.session.session_id, target)
+        place = FilePlace(folder, call.session.session_id, target)
+        if tool.speaks is not None:
+            return await spoken_files.make(tool.speaks(call, checked), self._speak, call.agent, target)
+        assert tool.hands_over is not None  # noqa: S101 - one of the two is there
+        handed = tool.hands_over(call, checked)
         try:
-            return await asyncio.to_thread(outbox_files.copy_file, handed.name, place, handed.taker)
+            file = await asyncio.to_thread(outbox_files.copy_file, handed.name, place, handed.taker)
         except NotSendable as error:
             raise WrongState(f"the file was not sent: {error}") from None
+        return spoken_files.Brought(file)
 
     def _once(
-        self, conn: apsw.Connection, *, tool: Tool, checked: Arguments, key: str, file: OutgoingFile | None
+        self, conn: apsw.Connection, *, tool: Tool, checked: Arguments, key: str, brought: spoken_files.Brought
     ) -> str:
         """The effects of the call and its answer, or the answer that it got before."""
-        call = replace(self._fenced(conn, key), file=file)
+        call = replace(self._fenced(conn, key), file=brought.file, why_no_sound=brought.why_no_sound)
         before = tool_calls.find(conn, self._caller.turn, key)
         if before is not None:
             return before

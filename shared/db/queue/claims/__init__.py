@@ -16,7 +16,18 @@ from shared.db.queue.claims.endings import (
     release,
     set_aside,
 )
-from shared.db.queue.claims.holders import FILES, READABLE, RUNNING, files, holding, is_held, of_turn, readable, running
+from shared.db.queue.claims.holders import (
+    FILES,
+    READABLE,
+    RUNNING,
+    files,
+    holding,
+    is_held,
+    keep_files,
+    of_turn,
+    readable,
+    running,
+)
 from shared.db.queue.claims.rows import Claim, MessageVerdict
 
 __all__ = [
@@ -42,6 +53,7 @@ __all__ = [
     "is_due",
     "is_held",
     "join",
+    "keep_files",
     "next_to_tell",
     "of_turn",
     "pass_over",

@@ -2,6 +2,7 @@
 
 import apsw
 
+from shared.core.errors import ClaimLost
 from shared.db.engine.connection import rows, scalar
 from shared.db.queue.claims.rows import Claim
 from shared.db.queue.message_row import COLUMNS, Message, readable_message_of
@@ -32,6 +33,15 @@ FILES = """
       FROM messages
      WHERE id IN (SELECT value FROM json_each(:ids)) AND files <> '[]'
      ORDER BY id
+"""
+
+
+_KEEP_FILES = """
+    UPDATE messages
+       SET files = :files,
+           content = CASE WHEN message = '' THEN json_set(content, '$.only_files', :words) ELSE content END,
+           updated_at = :now
+     WHERE id = :id AND status = 'processing' AND claimed_by = :token
 """
 
 
@@ -85,3 +95,18 @@ def readable(conn: apsw.Connection, row_id: int) -> Message | None:
 def files(conn: apsw.Connection, claim: Claim) -> list[tuple[str, str]]:
     """The messages of the batch that have attachments, and their attachments as JSON, in the order of the batch."""
     return [(message_id, found) for message_id, found in rows(conn, FILES, {"ids": claim.ids})]
+
+
+def keep_files(conn: apsw.Connection, claim: Claim, row_id: int, files: str, words: str, *, now_ms: int) -> None:
+    """Write what is known of the attachments of a message of the batch by now.
+
+    Args:
+        words: the attachments in words, for the history of a message without a text.
+
+    Raises:
+        ClaimLost: the turn does not hold the message any more.
+    """
+    found = {"id": row_id, "token": claim.token, "files": files, "words": words, "now": now_ms}
+    conn.execute(_KEEP_FILES, found)
+    if conn.changes() == 0:
+        raise ClaimLost(f"turn {claim.token} does not hold its message {row_id} any more")

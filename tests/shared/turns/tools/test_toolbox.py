@@ -36,7 +36,7 @@ def test_the_issues_tools_are_all_there():
             "register_agent_group",
             "resume_task",
         ),
-        *("schedule_task", "send_card", "send_file", "send_message", "send_to_agent", "update_task"),
+        *("schedule_task", "send_card", "send_file", "send_message", "send_to_agent", "send_voice", "update_task"),
     ]
 
 
@@ -154,6 +154,7 @@ GIVEN = {
     "send_file": {"path": "x"},
     "send_message": {"text": "x"},
     "send_to_agent": {"agent": "bob", "text": "x"},
+    "send_voice": {"text": "x"},
     "update_task": {"task": "x", "prompt": "y"},
     "pause_task": {"task": "x"},
     "resume_task": {"task": "x"},
