@@ -1,6 +1,7 @@
 """Tools for what platforms have beyond text and files."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_a_voice_message_goes_out_with_its_text(conn, db):
     (file,) = json.loads(stored["files"])
     assert (stored["message"], stored["thread_id"]) == ("good morning", "7")
     assert (file["kind"], file["name"], file["type"]) == ("voice", "voice.ogg", "audio/ogg")
-    assert open(file["path"], "rb").read() == OGG  # noqa: PTH123, SIM115
+    assert Path(file["path"]).read_bytes() == OGG
     assert column(conn, HISTORY) == ["good morning"]
 
 
