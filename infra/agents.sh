@@ -1,17 +1,35 @@
 #!/bin/sh
 # Installs the programs of agents by the lock files in infra/programs. npm compares each file with its hash there, and runs
 # no script of a package: these packages hold the program itself, so nothing needs Node.js afterwards.
-#   infra/agents.sh FOLDER [NAME…]     into FOLDER, linked in FOLDER/bin; all of them where none is named
+#   infra/agents.sh FOLDER [NAME…]     into FOLDER, linked in FOLDER/bin; all that run here where none is named
 set -eu
 cd "$(dirname "$0")/.."
 folder=$1
 shift
-[ $# -gt 0 ] || set -- claude codex opencode
 
 fail() { printf 'agents: %s\n' "$*" >&2; exit 1; }
 
+machine=$(uname -sm)
+case $machine in
+    'Linux x86_64') cpu=x64 ;;
+    'Linux aarch64' | 'Linux arm64') cpu=arm64 ;;
+    *) fail "the lock files name programs for Linux on x86-64 or arm64, and this machine is $machine" ;;
+esac
+
+runs_here() { grep -q "\"$cpu\"" "infra/programs/$1/package-lock.json"; }
+
+if [ $# -eq 0 ]; then
+    for name in claude codex opencode; do
+        if runs_here "$name"; then set -- "$@" "$name"; else
+            printf 'agents: without %s, which is locked for other machines than this one (%s)\n' "$name" "$machine" >&2
+        fi
+    done
+fi
+
 install() {  # $1: the program; $2: where its package has it
     wanted=infra/programs/$1
+    runs_here "$1" || fail "$wanted/package-lock.json has no $1 for this machine ($machine):" \
+        "leave it out, or install it yourself and name its path as 'program' in the agent's config"
     cmp -s "$wanted/package-lock.json" "$folder/$1/package-lock.json" && return
     command -v npm >/dev/null 2>&1 || fail "npm is missing, which installs the agents: install Node.js 18 or newer with npm" \
         "(Debian: sudo apt-get install nodejs npm), and try again"
@@ -22,10 +40,10 @@ install() {  # $1: the program; $2: where its package has it
     cp "$wanted/package.json" "$wanted/package-lock.json" "$new/"
     npm ci --prefix "$new" --ignore-scripts --no-audit --no-fund --loglevel=error >&2 ||
         fail "npm could not install $1: its own words are above"
-    # npm leaves out, without a word, what is for another machine and what is not the file of the lock file.
+    # npm leaves out, without a word, what is not the file of the lock file.
     for program in "$new"/node_modules/$2; do
-        [ -x "$program" ] || fail "npm installed no $1: $wanted/package-lock.json names none for this machine ($(uname -sm))," \
-            "or npm got a file with another hash than it names. npm's log says which: npm ci --prefix $new --ignore-scripts --loglevel=silly"
+        [ -x "$program" ] || fail "npm installed no $1: it got a file with another hash than $wanted/package-lock.json names." \
+            "npm's log has both: npm ci --prefix $new --ignore-scripts --loglevel=silly"
     done
     rm -rf "${folder:?}/$1"
     mv "$new" "$folder/$1"

@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
     """The programs of a machine without npm."""
     folder = tmp_path / "programs"
     folder.mkdir()
-    for name in ("sh", "dirname", "chmod", "cmp", "cp", "ln", "mkdir", "mv", "rm", "uname"):
+    for name in ("sh", "dirname", "chmod", "cmp", "cp", "grep", "ln", "mkdir", "mv", "rm", "uname"):
         found = next(each for each in (Path("/usr/bin") / name, Path("/bin") / name) if each.exists())
         (folder / name).symlink_to(found)
     return folder
@@ -85,15 +85,55 @@ def test_another_lock_file_is_another_installation(path: Path, tmp_path: Path) -
 
 
 def test_a_program_that_npm_leaves_out_is_told(path: Path, tmp_path: Path) -> None:
-    """npm ends well where a package is for another machine, and where its file has another hash."""
+    """npm ends well where its file has another hash."""
     write(path / "npm", "exit 0")
     done = install(path, tmp_path / "agents", "codex")
     assert done.returncode == 1
-    assert (
-        "agents: npm installed no codex: infra/programs/codex/package-lock.json names none for this machine"
-        in done.stderr
-    )
+    told = "agents: npm installed no codex: it got a file with another hash than infra/programs/codex/package-lock.json"
+    assert told in done.stderr
     assert not (tmp_path / "agents" / "codex").exists()
+
+
+def on_machine(path: Path, name: str) -> None:
+    (path / "uname").unlink()
+    write(path / "uname", f"echo '{name}'")
+
+
+def test_a_program_that_is_not_locked_for_the_machine_is_told_before_npm_runs(path: Path, tmp_path: Path) -> None:
+    on_machine(path, "Linux aarch64")
+    done = install(path, tmp_path / "agents", "opencode")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "agents: infra/programs/opencode/package-lock.json has no opencode for this machine (Linux aarch64): "
+        "leave it out, or install it yourself and name its path as 'program' in the agent's config\n"
+    )
+
+
+def test_where_none_is_named_those_of_the_machine_are_installed(path: Path, tmp_path: Path) -> None:
+    on_machine(path, "Linux aarch64")
+    arm64 = """
+cd "$3"
+for program in @anthropic-ai/claude-code-linux-arm64/claude @openai/codex-linux-arm64/vendor/a/bin/codex; do
+    mkdir -p "node_modules/${program%/*}"
+    printf '#!/bin/sh\n' >"node_modules/$program"
+    chmod +x "node_modules/$program"
+done
+"""
+    write(path / "npm", arm64)
+    done = install(path, tmp_path / "agents")
+    assert done.returncode == 0, done.stderr
+    left_out = "agents: without opencode, which is locked for other machines than this one (Linux aarch64)\n"
+    assert done.stderr.startswith(left_out)
+    assert sorted(each.name for each in (tmp_path / "agents" / "bin").iterdir()) == ["claude", "codex"]
+
+
+def test_a_machine_without_any_locked_program_is_told(path: Path, tmp_path: Path) -> None:
+    on_machine(path, "Darwin arm64")
+    done = install(path, tmp_path / "agents")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "agents: the lock files name programs for Linux on x86-64 or arm64, and this machine is Darwin arm64\n",
+    )
 
 
 def test_an_npm_that_fails_is_told_and_tried_again(path: Path, tmp_path: Path) -> None:

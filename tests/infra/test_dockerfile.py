@@ -27,6 +27,10 @@ runpy.run_module("emulator", run_name="__main__")
 """
 
 
+PLAIN = re.sub(r"^(#.*)?\n", "", TEXT, flags=re.MULTILINE)  # without comments
+INSTRUCTIONS = re.findall(r"^(\w+) (.*?[^\\])$", PLAIN, re.MULTILINE | re.DOTALL)
+
+
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
     """The folder /app of the image."""
@@ -47,6 +51,30 @@ def run(app: Path, *arguments: str, **environment: str) -> "subprocess.Completed
         timeout=60,
         check=False,
     )
+
+
+def test_the_build_knows_each_instruction_and_the_shell_each_step() -> None:
+    known = {"ARG", "CMD", "COPY", "ENV", "FROM", "RUN", "USER", "VOLUME", "WORKDIR"}
+    assert {name for name, _ in INSTRUCTIONS} == known, "a line that is none is part of no instruction"
+    assert "".join(f"{name} {rest}\n" for name, rest in INSTRUCTIONS) == PLAIN
+    for name, step in INSTRUCTIONS:
+        if name == "RUN":
+            read = subprocess.run(["sh", "-n", "-c", step], capture_output=True, text=True, check=False)
+            assert (read.returncode, read.stderr) == (0, ""), step
+
+
+def test_everything_that_the_build_copies_is_there() -> None:
+    sources = [each for name, words in INSTRUCTIONS if name == "COPY" for each in words.split()[:-1]]
+    assert sources
+    assert [each for each in sources if not (ROOT / each).exists()] == []
+
+
+def test_the_build_fetches_only_what_the_lists_of_this_release_name() -> None:
+    """pip by constraints.txt, npm by the lock files; the base's digest is an argument of the build."""
+    steps = "\n".join(step for name, step in INSTRUCTIONS if name == "RUN")
+    assert re.findall(r"\b(?:curl|wget|git|npm (?:install|ci|exec)|npx)\b", steps) == []
+    assert [each for each in re.findall(r"pip install .*", steps) if "-c constraints.txt" not in each] == []
+    assert ("FROM", "${PYTHON}") in INSTRUCTIONS
 
 
 def test_the_command_line_is_in_the_image_and_needs_no_library_of_the_emulator(app: Path) -> None:
