@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from shared.agents import leftover_processes
 from shared.agents.programs.sandboxes import Sandboxes
+from shared.conversation.access import permission_requests
 from shared.conversation.inbound import events as events_of_platforms
 from shared.core import logs
 from shared.core.errors import OF_ONE_ROW
@@ -111,7 +112,9 @@ class Dispatch(WorkerService):
             meta.put(conn, _HOST, this)
             meta.put(conn, _BEGAN, str(now_ms))
             policy = RetryPolicy.of(self.settings)
-            return turns.rescue(conn, policy, now_ms=now_ms, everything=True, is_host_lost=is_lost, since_ms=since_ms)
+            lost = turns.rescue(conn, policy, now_ms=now_ms, everything=True, is_host_lost=is_lost, since_ms=since_ms)
+            permission_requests.end_lost(conn, now_ms=now_ms)
+            return lost
 
         lost = await self.writer.run(work)
         self._has_repaired = True
@@ -163,6 +166,7 @@ class Dispatch(WorkerService):
         await self._join_albums()
         self._interrupt()
         for turn in self.running_turns.values():
+            turn.look()
             self.telling.look(turn)
         room = self.settings.max_concurrent_turns - self.worker.running
         now_ms = clock.now_ms()

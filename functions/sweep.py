@@ -22,9 +22,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shared.channels import registry
-from shared.conversation.access import requests
+from shared.conversation.access import permission_requests, requests
 from shared.conversation.access.registration_looks import RegistrationLooks
-from shared.conversation.inbound import decisions
+from shared.conversation.inbound import undecided
 from shared.core import logs
 from shared.core.settings import Settings
 from shared.core.time import clock
@@ -69,6 +69,7 @@ _LOG_PAUSE_S = 0.1  # while the log is long: a search or a comparison reads, or 
 _LOG_BEGINS_S = 0.02  # for another writer to come, if there are any
 _MINUTE_MS = 60_000
 _SENT_KEPT_MS = 7 * 24 * 60 * _MINUTE_MS
+_WAKING = ("expired_approvals", "ended_prompts", "shown_approvals", "settled_waits")  # they leave work to others
 _LONGEST_S = 40.0  # of one sweep, less than the runner's limit; the next sweep continues
 
 _LONG = ("message", "content", "files")
@@ -135,7 +136,7 @@ class Sweep(FunctionService):
         await self._try(swept, "heartbeat", lambda conn: meta.put(conn, "heartbeat_at", str(now_ms)))
         await self._run_chores(swept, self._chores(now_ms))
         await self._delete_old_files(swept, now_ms)
-        if any(swept.counts[each] for each in ("expired_approvals", "shown_approvals", "settled_waits")):
+        if any(swept.counts[each] for each in _WAKING):
             self.kick("dispatch", "deliver")
         return swept
 
@@ -191,7 +192,8 @@ class Sweep(FunctionService):
         chores = {
             "analysed_tables": Chore(_analyse, most=1),
             "expired_questions": _repeat(partial(questions.expire, now_ms=now_ms)),
-            "expired_approvals": _repeat(partial(decisions.expire, now_ms=now_ms), most=_SMALL_BATCH),
+            "expired_approvals": _repeat(partial(undecided.expire, now_ms=now_ms), most=_SMALL_BATCH),
+            "ended_prompts": Chore(partial(_end_prompts, now_ms=now_ms), most=1),
             "expired_pairings": _repeat(partial(pairings.expire, now_ms=now_ms)),
             "shown_approvals": _walk(partial(requests.show_pending, now_ms=now_ms), most=_SMALL_BATCH),
             "settled_waits": Chore(partial(_settle_waits, now_ms=now_ms), most=1),
@@ -362,6 +364,11 @@ def _analyse(conn: apsw.Connection, tables: Any, _: int) -> tuple[int, Any]:
 def _settle_waits(conn: apsw.Connection, _: Any, __: int, *, now_ms: int) -> tuple[int, Any]:
     """Commands whose platform shows that an answer is awaited, for longer than it may; all in one look."""
     return endings.look(conn, now_ms=now_ms), None
+
+
+def _end_prompts(conn: apsw.Connection, _: Any, __: int, *, now_ms: int) -> tuple[int, Any]:
+    """What programs asked for in turns that are over; all in one look."""
+    return permission_requests.end_lost(conn, now_ms=now_ms), None
 
 
 _service = LazyService(Sweep)

@@ -58,6 +58,39 @@ class Toolbox(Protocol):
         """
 
 
+class PermissionAsked(NamedTuple):
+    """What an agent's own program asks before it does it.
+
+    Attributes:
+        tool: as the program names it.
+        arguments: all of them; a yes is for exactly these.
+        call: the program's id of the call.
+        covers: the arguments that "always allow this here" would cover; None: it is not on offer, as for a shell, where
+            the same words may do something else the next time.
+        why: the program's or the model's reason.
+    """
+
+    tool: str
+    arguments: Mapping[str, Any]
+    call: str
+    covers: Mapping[str, Any] | None = None
+    why: str = ""
+
+
+class PermissionAnswer(NamedTuple):
+    """The decision. *reason*: what the model reads of a no."""
+
+    is_allowed: bool
+    reason: str = ""
+
+
+class Permissions(Protocol):
+    """Whom a program asks before it does something. The limits of its turn stand still while it waits."""
+
+    async def ask(self, asked: PermissionAsked) -> PermissionAnswer:
+        """Wait for an approver's decision. No decision in time is a no; it never raises for that."""
+
+
 class Doors(Protocol):
     """The ways out of a turn for its program. They close with the turn, whatever ends it."""
 

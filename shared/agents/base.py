@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from shared.agents import memory_file
-from shared.agents.access import Doors, Toolbox
+from shared.agents.access import Doors, Permissions, Toolbox
 from shared.agents.memory_file import MemoryFile
 from shared.agents.programs.containment import LeashPolicy
 from shared.agents.programs.limits import DEFAULT_LIMITS, Limits
@@ -98,6 +98,7 @@ class Turn:
         sandboxes: of dispatch, for programs that end with the turn; None in a test.
         doors: the way of the turn's program to models and tools; None in a test.
         tools: the same tools, for a provider that runs in this process; None in a test.
+        permissions: whom the turn's program asks before it does something; None in a test: nothing is allowed.
         timezone: of the agent.
         attachments: the files of the messages, in their order; the prompt names them.
         memory_file: what its operator wants it to know.
@@ -121,6 +122,7 @@ class Turn:
     sandboxes: "Sandboxes | None" = None
     doors: Doors | None = None
     tools: Toolbox | None = None
+    permissions: Permissions | None = None
     timezone: str = "UTC"
     attachments: tuple[Attachment, ...] = ()
     memory_file: MemoryFile = memory_file.NOTHING

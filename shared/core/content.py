@@ -200,12 +200,15 @@ class ApprovalPayload(TypedDict, total=False):
         sender: the stranger's name (kinds ``sender`` and ``chat``). For readers of the rows.
         agents: ids of the agents on offer, in the order of the options (kind ``chat``).
         action: a name from ``access.actions`` (kind ``action``).
-        arguments: of the action. ``access.cards`` shows them.
+        arguments: of the action, or of the tool. ``access.cards`` shows them.
         is_global: an admin of one agent may not decide (kinds ``action`` and ``budget``).
         why: the agent's reason. ``access.cards`` shows it.
         budget, amount, start: the row of a budget, its amount, and the start of the period (kind ``budget``).
         click: channel and key of the press that decided, by which its redelivery is known. ``db.access.approvals``.
         withdrawn: why nobody can decide any more. ``db.access.approvals`` writes it.
+        tool, turn: what the program of this turn asks to use (kind ``tool``). ``access.permission_requests``.
+        covers, covers_chat: what "always allow this here" would cover, and where (kind ``tool``).
+        used_at, lost_at: when the turn took the yes, or had ended without it. ``db.access.permission_prompts``.
     """
 
     sender: str
@@ -219,6 +222,12 @@ class ApprovalPayload(TypedDict, total=False):
     start: int
     click: str
     withdrawn: str
+    tool: str
+    turn: str
+    covers: dict[str, Any]
+    covers_chat: int | None
+    used_at: int
+    lost_at: int
 
 
 _NAMED_FILES = 10

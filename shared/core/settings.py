@@ -115,6 +115,7 @@ class Settings(FromEnvironment):
     pair_limit: int = Field(default=120, ge=0, le=60_000)  # messages a minute between two agents; 0: no limit
     sender_bytes: int = Field(default=100 * 1024 * 1024, ge=0, le=10**12)  # of text and files, as sender_limit
     approval_life_ms: int = Field(default=7 * 24 * 60 * 60 * 1000, ge=60_000)
+    permission_wait_ms: int = Field(default=10 * 60 * 1000, ge=1000)  # of a turn, for a yes to what its program asks
     pairing_life_ms: int = Field(default=15 * 60 * 1000, ge=60_000)
     timezone: str = "UTC"  # for agents and schedules without one
 

@@ -27,7 +27,7 @@ from shared.rest.resources import (
 )
 from shared.rest.resources.channels import accounts, changes, chats, destinations, files
 from shared.rest.resources.past import replays as past_replays
-from shared.rest.resources.people import approvals, pairings, users
+from shared.rest.resources.people import approvals, pairings, permissions, users
 from shared.rest.resources.replication import replica
 from shared.rest.resources.tinyagi import heartbeats, unsupported
 
@@ -61,6 +61,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *users.ENDPOINTS,
     *destinations.ENDPOINTS,
     *approvals.ENDPOINTS,
+    *permissions.ENDPOINTS,
     *pairings.ENDPOINTS,
     *sessions.ENDPOINTS,
     *mailbox.ENDPOINTS,

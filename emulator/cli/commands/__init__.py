@@ -25,7 +25,7 @@ from emulator.cli.commands import (
 from emulator.cli.commands.channels import accounts, channel
 from emulator.cli.commands.frame import command
 from emulator.cli.commands.past import replay
-from emulator.cli.commands.people import approvals, dropped, pairings, users
+from emulator.cli.commands.people import approvals, dropped, pairings, permissions, users
 from emulator.cli.commands.replica import group as replica
 from emulator.cli.commands.roster import agents, chats, destinations, seeds, teams
 
@@ -39,6 +39,7 @@ _GROUPS = {
     "users": users.app,
     "destinations": destinations.app,
     "approvals": approvals.app,
+    "permissions": permissions.app,
     "pairings": pairings.app,
     "sessions": sessions.app,
     "messages": messages.app,

@@ -58,6 +58,7 @@ class ProgramRun:
         self._line_limit = line_limit
         self._sandboxes = sandboxes
         self._tools = 0
+        self._questions = 0
         self._has_result = False
         self._errors = b""
 
@@ -160,6 +161,17 @@ class ProgramRun:
         self._since = self._loop.time()
         self._set_alarm()
 
+    def question_began(self) -> None:
+        """The program asks a person: its limits of time stand still until ``question_ended``."""
+        self._questions += 1
+        self._alarm.cancel()
+
+    def question_ended(self) -> None:
+        """One question has its answer, or needs none any more."""
+        self._questions -= 1
+        self._since = self._loop.time()
+        self._set_alarm()
+
     # -- the end
 
     async def _end_by_itself(self) -> None:
@@ -216,7 +228,8 @@ class ProgramRun:
 
     def _set_alarm(self) -> None:
         self._alarm.cancel()
-        self._alarm = self._loop.call_at(self._since + self._patience_s, self._look_at_clock)
+        if not self._questions and self.ending is None:
+            self._alarm = self._loop.call_at(self._since + self._patience_s, self._look_at_clock)
 
     def _look_at_clock(self) -> None:
         if self._loop.time() < self._since + self._patience_s:

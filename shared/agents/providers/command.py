@@ -29,6 +29,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import AsyncGenerator, Mapping
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import Field
@@ -40,8 +41,17 @@ from shared.agents.host_access import HostAccess
 from shared.agents.programs import containment
 from shared.agents.programs.containment import Containment, GatewaySocket, ProgramCommand
 from shared.agents.programs.limits import Ending
+from shared.agents.programs.permission_prompts import PermissionPrompts
 from shared.agents.programs.run import ProgramRun
-from shared.agents.providers.command_lines import Misread, ProgramCall, event_of, question, tool_result
+from shared.agents.providers.command_lines import (
+    Misread,
+    ProgramAsks,
+    ProgramCall,
+    event_of,
+    permission_answer,
+    question,
+    tool_result,
+)
 from shared.agents.session_homes import SharedFolder
 from shared.core.errors import ConfigInvalid
 
@@ -128,6 +138,7 @@ def _command(config: CommandConfig, turn: Turn, access: ProgramAccess | None) ->
 
 async def _converse(running: ProgramRun, turn: Turn, *, has_tools: bool) -> AsyncGenerator[ProviderEvent, None]:
     feeding = asyncio.create_task(running.write(question(turn, has_tools=has_tools), close=not has_tools))
+    prompts = PermissionPrompts(running, turn.permissions)
     plain: list[str] = []
     number = 0
     try:
@@ -139,40 +150,47 @@ async def _converse(running: ProgramRun, turn: Turn, *, has_tools: bool) -> Asyn
                 return
             if isinstance(event, str):
                 plain.append(event)
-                continue
-            if isinstance(event, ProgramCall):
+            elif isinstance(event, ProgramCall | ProgramAsks):
                 yield Acted(event.name)
-                await _call(running, turn, event, has_tools=has_tools)
-                continue
-            if isinstance(event, Result):
-                await running.finish()
-                if text := "\n".join(plain).strip():
-                    yield Text(text)
-            if event is not None:
-                yield event
-            if isinstance(event, Result | Failed):
-                return
+                if has_tools:  # else its standard input is closed
+                    await _serve(running, turn, event, prompts)
+            elif event is not None:
+                async for each in _told(running, plain, event):
+                    yield each
+                if isinstance(event, Result | Failed):
+                    return
     finally:
         feeding.cancel()
+        await prompts.close()
     if running.ending is not None and running.ending.word != "ended":
         yield _failed(running.ending)
     else:
         yield Result("\n".join(plain).strip() or None)
 
 
-async def _call(running: ProgramRun, turn: Turn, call: ProgramCall, *, has_tools: bool) -> None:
-    """Call the tool, and tell the program the answer. Its standard input is open only with ``"tools": true``."""
-    if not has_tools:
+async def _told(running: ProgramRun, plain: list[str], event: ProviderEvent) -> AsyncGenerator[ProviderEvent, None]:
+    """The event; before a result, the lines that were no event."""
+    if isinstance(event, Result):
+        await running.finish()
+        if text := "\n".join(plain).strip():
+            yield Text(text)
+    yield event
+
+
+async def _serve(running: ProgramRun, turn: Turn, event: ProgramCall | ProgramAsks, prompts: PermissionPrompts) -> None:
+    """Call the tool, and tell the program the answer; or ask a person, while the program goes on."""
+    if isinstance(event, ProgramAsks):
+        prompts.begin(str(event.id), event.asked, partial(permission_answer, event))
         return
     running.tool_began()
     try:
         if turn.tools is None:
             answer = ToolAnswer("this turn has no tools: go on without them", is_error=True)
         else:
-            answer = await turn.tools.call(call.name, call.arguments, call_id=call.id)
+            answer = await turn.tools.call(event.name, event.arguments, call_id=event.id)
     finally:
         running.tool_ended()
-    await running.write(tool_result(call, answer))
+    await running.write(tool_result(event, answer))
 
 
 def _failed(ending: Ending) -> Failed:

@@ -7,13 +7,13 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from shared.agents import briefing
-from shared.agents.access import ToolAnswer
+from shared.agents.access import PermissionAnswer, PermissionAsked, ToolAnswer
 from shared.agents.base import Failed, Init, Progress, ProviderEvent, Result, Text, Turn, Used
 from shared.core.text import half_characters
 
 _MOST_TOKENS = 10**12  # of one line
 _LONGEST_WAIT_MS = 10**12
-_TYPES = ("init", "progress", "text", "result", "usage", "tool_call", "error")
+_TYPES = ("init", "progress", "text", "result", "usage", "tool_call", "permission", "error")
 _FIELDS = {"text", "answers", "continuation", "note"}  # of events alone
 _BROKEN_OFF = re.compile(rb'\s*\{.*"type"\s*:')
 
@@ -24,6 +24,18 @@ class ProgramCall(NamedTuple):
     id: str | None
     name: str
     arguments: Mapping[str, Any]
+
+
+class ProgramAsks(NamedTuple):
+    """The program asks whether it may do something. *id*: its own name of the question."""
+
+    id: str | None
+    asked: PermissionAsked
+
+    @property
+    def name(self) -> str:
+        """Of the tool."""
+        return self.asked.tool
 
 
 class Misread(NamedTuple):
@@ -72,7 +84,13 @@ def tool_result(call: ProgramCall, answer: ToolAnswer) -> bytes:
     return json.dumps(found).encode() + b"\n"
 
 
-def event_of(line: bytes) -> ProviderEvent | ProgramCall | Misread | str | None:
+def permission_answer(asks: ProgramAsks, answer: PermissionAnswer) -> bytes:
+    """The line that answers a question of the program."""
+    found = {"type": "permission_answer", "id": asks.id, **answer._asdict()}
+    return json.dumps(found).encode() + b"\n"
+
+
+def event_of(line: bytes) -> ProviderEvent | ProgramCall | ProgramAsks | Misread | str | None:
     """One line of output: an event, plain text, or None for a blank line and an event that says nothing."""
     text = line.decode("utf-8", "replace").rstrip("\r\n")
     try:
@@ -86,8 +104,18 @@ def event_of(line: bytes) -> ProviderEvent | ProgramCall | Misread | str | None:
     return _event(found) if "type" in found else text
 
 
-def _event(found: Mapping[str, Any]) -> ProviderEvent | ProgramCall | None:
+def _asks(found: Mapping[str, Any]) -> ProgramAsks:
+    arguments, id_ = found.get("arguments"), found.get("id")
+    given = arguments if isinstance(arguments, dict) else {}
+    tool, why = _words(found.get("tool")) or "a tool without a name", _words(found.get("why"))
+    covers = given if found.get("may_be_always") is True else None
+    return ProgramAsks(None if id_ is None else str(id_), PermissionAsked(tool, given, str(id_), covers, why))
+
+
+def _event(found: Mapping[str, Any]) -> ProviderEvent | ProgramCall | ProgramAsks | None:
     match found["type"]:
+        case "permission":
+            return _asks(found)
         case "init":
             continuation = _words(found.get("continuation"))
             return Init(continuation) if continuation else None

@@ -9,6 +9,7 @@ Commands, at the start of a message, in a group behind the name of the bot::
     !reject                   fails in a way that no retry helps
     !silent                   says nothing, which is a failure too
     !count                    the number of turns in this session
+    !may anything             asks an approver whether it may do anything, and waits
     !listen 30                waits until you edit or delete this message, and says what it was told
     !help                     this list
 
@@ -20,6 +21,7 @@ import textwrap
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
+from shared.agents.access import PermissionAsked
 from shared.agents.base import Failed, Init, Provider, ProviderEvent, Result, Text, Turn, TurnMessage
 from shared.agents.providers import echo_tools
 from shared.core.errors import ConfigInvalid
@@ -74,6 +76,9 @@ class Echo:
                 said = await echo_tools.obey(command, rest.strip(), message, turn, number)
                 yield Text(said, message.message_id)
                 continue
+            if command == "!may":
+                yield Text(await _ask(turn, rest.strip(), number), message.message_id)
+                continue
             if command == "!listen":
                 yield Text(await self._listen(turn.token, rest), message.message_id)
                 continue
@@ -93,6 +98,14 @@ class Echo:
             return "I was told nothing."
         finally:
             del self._listening[turn]
+
+
+async def _ask(turn: Turn, what: str, number: int) -> str:
+    given = {"what": what}
+    if turn.permissions is None:
+        return "Nobody can be asked here."
+    answer = await turn.permissions.ask(PermissionAsked("may", given, f"echo-{number}", given))
+    return f"I may: {what}" if answer.is_allowed else answer.reason
 
 
 async def _answer(message: TurnMessage, *, attempt: int, turns: int) -> AsyncGenerator[ProviderEvent, None]:

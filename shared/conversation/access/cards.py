@@ -13,7 +13,7 @@ from typing import Any
 from shared.db.access.approvals import Approval
 
 LONGEST_NAME = 60
-LONGEST_VALUE = 300
+LONGEST_VALUE = 12_000
 LONGEST_TITLE = 300
 PREVIEW = 200
 
@@ -48,15 +48,20 @@ def block(text: str) -> str:
 
 
 def arguments(given: Mapping[str, Any]) -> str:
-    """One line for each argument: its name and its value, as JSON without invisible characters."""
+    """One line for each argument: its name and its value, as JSON without invisible characters.
+
+    A text of several lines is shown as such: each line below the name, behind a bar.
+    """
     return "\n".join(
-        f"{_json_line(name, LONGEST_NAME)}: {_json_line(value, LONGEST_VALUE)}" for name, value in given.items()
+        f"{cut(_whole(name), LONGEST_NAME)}: {cut(_whole(value), LONGEST_VALUE)}" for name, value in given.items()
     )
 
 
-def _json_line(value: Any, most: int) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return cut("".join(_visible(each) for each in text), most)
+def _whole(value: Any) -> str:
+    if isinstance(value, str) and "\n" in value:
+        lines = value.replace("\\", "\\\\").split("\n")
+        return "\n  | ".join(["", *("".join(map(_visible, each)) for each in lines)])
+    return "".join(map(_visible, json.dumps(value, ensure_ascii=False)))
 
 
 def _visible(each: str) -> str:
@@ -65,10 +70,7 @@ def _visible(each: str) -> str:
 
 def is_cut(given: Mapping[str, Any]) -> bool:
     """Whether ``arguments`` cuts anything."""
-    return any(
-        len(_json_line(name, 10**9)) > LONGEST_NAME or len(_json_line(value, 10**9)) > LONGEST_VALUE
-        for name, value in given.items()
-    )
+    return any(len(_whole(name)) > LONGEST_NAME or len(_whole(value)) > LONGEST_VALUE for name, value in given.items())
 
 
 def question(approval: Approval, said: Sequence[str] = ()) -> str:
@@ -86,6 +88,8 @@ def question(approval: Approval, said: Sequence[str] = ()) -> str:
         parts.append(block(arguments(given) or "(no arguments)"))
         if is_cut(given):
             parts.append(f"Something is cut. All of it: `emulator approvals show {approval.approval_id}`")
+    if (covered := approval.payload.get("covers")) is not None:
+        parts += ["To allow it always covers, in this chat:", block(arguments(covered))]
     if why := line(str(approval.payload.get("why", "")), PREVIEW):
         parts += ["It says why:", block(why)]
     parts.append(f"Until {when(approval.expires_at)}. {escape(approval.approval_id)}")

@@ -1,4 +1,4 @@
-"""Decides approvals: by a button, REST or CLI, or because the time is over.
+"""Decides approvals: by a button, REST or CLI. ``undecided`` ends those that nobody decides.
 
 The first decision counts. Everything that follows is in its transaction: the person is a member or refused; the chat is
 wired or ignored; the agent's action is done; each held event is stored once or dropped with its reason. Then the card
@@ -7,33 +7,29 @@ shows the outcome, the session that asked is told, and the next card is shown.
 
 import json
 import re
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import apsw
 
 from shared.channels.base import Event
-from shared.conversation.access import actions, budget_requests, people, requests, rules
+from shared.conversation.access import actions, budget_requests, people, permission_requests, requests, rules
 from shared.conversation.access.rules import Standing
 from shared.conversation.routing import quotations, router
 from shared.conversation.routing.apply import Routed, apply
 from shared.conversation.routing.effects import Drop, HoldForSender, Say
-from shared.core import content, logs
+from shared.core import content
 from shared.core.content import MessageContent
-from shared.core.errors import OF_ONE_ROW, NotAllowed, NotFound, PostroomError, WrongState
+from shared.core.errors import NotAllowed, NotFound, PostroomError, WrongState
 from shared.core.policy import AccessPolicy
-from shared.db.access import approvals, held_events, users
+from shared.db.access import approvals, held_events, permission_prompts, users
 from shared.db.access.approvals import Approval
 from shared.db.access.held_events import HeldEvent
 from shared.db.access.users import User
-from shared.db.engine.connection import savepoint
 from shared.db.queue import messages, sessions
 from shared.db.queue.messages import NewMessage
 from shared.db.roster import agents, chats, wirings
 from shared.db.roster.wirings import WiredChat
 from shared.roster.wirings import connect
-
-log = logs.get()
 
 _TOKEN = re.compile(r"(approval_[0-9a-z]{8})\.([0-9])")
 
@@ -108,18 +104,20 @@ def decide(
     if by.user is not None and not may_decide(asked, people.standing(conn, by.user.channel, by.user.sender_id)):
         raise NotAllowed(_who_may_decide(asked))
     if asked.status == "pending":
-        _check_offered(conn, asked, choice)
+        _check_possible(conn, asked, choice)
     key = _key(by.account, click) if by.user is not None and click is not None else None
     decided = approvals.decide(conn, approval_id, choice=choice, decided_by=by.display_name, click=key, now_ms=now_ms)
-    done = _settle(conn, decided, policy=policy, click=click, now_ms=now_ms)
+    done = _settle(conn, decided, by.user, policy=policy, click=click, now_ms=now_ms)
     if decided.user_id is not None:  # their messages may be held in other chats too
         more = reconsider(conn, decided.user_id, by=by.display_name, policy=policy, now_ms=now_ms)
         done = done._replace(stored=done.stored + more)
     return done
 
 
-def _check_offered(conn: apsw.Connection, asked: Approval, choice: int) -> None:
-    """An agent that was deleted after the card was written can't be chosen; the others still can."""
+def _check_possible(conn: apsw.Connection, asked: Approval, choice: int) -> None:
+    """A turn that is over can't be allowed anything. Of agents on offer, one that was deleted can't be chosen."""
+    if asked.kind == permission_prompts.KIND:
+        permission_requests.check_is_waited_for(conn, asked)
     offered = asked.payload.get("agents", []) if asked.kind == "chat" else []
     if 0 <= choice < len(offered) and agents.get(conn, str(offered[choice])) is None:
         raise WrongState(f"agent {offered[choice]} was deleted: choose another one")
@@ -136,19 +134,25 @@ def reconsider(conn: apsw.Connection, user_id: int, *, by: str, policy: AccessPo
         if pending.kind == "sender" and (is_known or is_refused) and pending.expires_at > now_ms:
             choice = 0 if is_known else len(pending.options) - 1
             decided = approvals.decide(conn, pending.approval_id, choice=choice, decided_by=by, now_ms=now_ms)
-            stored += _settle(conn, decided, policy=policy, click=None, now_ms=now_ms).stored
+            stored += _settle(conn, decided, None, policy=policy, click=None, now_ms=now_ms).stored
     return stored
 
 
 def _settle(
-    conn: apsw.Connection, decided: Approval, *, policy: AccessPolicy, click: Event | None, now_ms: int
+    conn: apsw.Connection,
+    decided: Approval,
+    by: User | None,
+    *,
+    policy: AccessPolicy,
+    click: Event | None,
+    now_ms: int,
 ) -> DecisionResult:
     """Do everything that follows. A change that fails is undone whole and reported; the decision stands."""
     problem, consequence = None, _Consequence()
     answered_there = _answers_where_it_asked(conn, decided)
     try:
         with conn:  # a savepoint
-            consequence = _CONSEQUENCES[decided.kind](conn, decided, policy, now_ms)
+            consequence = _CONSEQUENCES[decided.kind](conn, decided, by, policy, now_ms)
     except PostroomError as error:
         problem = str(error)
         requests.drop_held(conn, decided, "approval_failed", now_ms=now_ms)
@@ -157,7 +161,7 @@ def _settle(
     acknowledged = click.context if click is not None else None
     requests.close_card(conn, decided, sentence, click=acknowledged, now_ms=now_ms)
     has_left = answered_there and not _answers_where_it_asked(conn, decided)
-    told = 0 if has_left else _tell_session(conn, decided, sentence, now_ms=now_ms)
+    told = 0 if has_left else tell_session(conn, decided, sentence, now_ms=now_ms)
     requests.show_next(conn, decided, now_ms=now_ms)
     return DecisionResult(decided, sentence, problem, consequence.stored + told)
 
@@ -169,7 +173,7 @@ def _answers_where_it_asked(conn: apsw.Connection, decided: Approval) -> bool:
 
 
 def _sentence(decided: Approval, words: str, problem: str | None) -> str:
-    yes = {"sender": "Allowed", "chat": "Connected"}.get(decided.kind, "Approved")
+    yes = {"sender": "Allowed", "chat": "Connected", "tool": "Allowed"}.get(decided.kind, "Approved")
     no = "Ignored" if decided.kind == "chat" else "Refused"
     start = f"{yes if decided.status == 'approved' else no} by {decided.decided_by}."
     if problem is not None:
@@ -180,13 +184,15 @@ def _sentence(decided: Approval, words: str, problem: str | None) -> str:
 # -- what follows ------------------------------------------------------------------------------------------------------
 
 
-def _settle_sender(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
-    agent, user_id, by = decided.agent or "", decided.user_id or 0, decided.decided_by or ""
+def _settle_sender(
+    conn: apsw.Connection, decided: Approval, by: User | None, policy: AccessPolicy, now_ms: int
+) -> _Consequence:
+    agent, user_id, name = decided.agent or "", decided.user_id or 0, decided.decided_by or ""
     if decided.status != "approved":
-        people.refuse(conn, user_id, agent, by=by, now_ms=now_ms)
+        people.refuse(conn, user_id, agent, by=name, now_ms=now_ms)
         requests.drop_held(conn, decided, "sender_refused", now_ms=now_ms)
         return _Consequence()
-    people.add_member(conn, user_id, agent, by=by, now_ms=now_ms)
+    people.add_member(conn, user_id, agent, by=name, now_ms=now_ms)
     if wirings.get(conn, decided.chat_id or 0, agent) is None:
         requests.drop_held(conn, decided, "not_wired", now_ms=now_ms)
         return _Consequence(f"{agent} no longer answers there, so it did not get the held messages.")
@@ -200,8 +206,10 @@ def _store(conn: apsw.Connection, held: HeldEvent, agent: str, policy: AccessPol
     return router.route_held(conn, held.channel, event, agent, policy, now_ms=now_ms).stored
 
 
-def _settle_chat(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
-    chat_id, by = decided.chat_id or 0, decided.decided_by or ""
+def _settle_chat(
+    conn: apsw.Connection, decided: Approval, by: User | None, policy: AccessPolicy, now_ms: int
+) -> _Consequence:
+    chat_id, name = decided.chat_id or 0, decided.decided_by or ""
     if decided.status != "approved" or decided.choice is None:
         chats.refuse(conn, chat_id, now_ms=now_ms)
         requests.drop_held(conn, decided, "chat_refused", now_ms=now_ms)
@@ -209,7 +217,7 @@ def _settle_chat(conn: apsw.Connection, decided: Approval, policy: AccessPolicy,
     agent = decided.payload["agents"][decided.choice]
     connect(conn, chat_id, agent, now_ms=now_ms)
     if decided.user_id is not None:
-        people.add_member(conn, decided.user_id, agent, by=by, now_ms=now_ms)
+        people.add_member(conn, decided.user_id, agent, by=name, now_ms=now_ms)
     stored = sum(
         _replay(conn, each, agent, policy, now_ms=now_ms) for each in held_events.of_approval(conn, decided.id)
     )
@@ -242,7 +250,9 @@ def _ask_again(
     return HoldForSender(agent, is_told=False, heard=heard)
 
 
-def _settle_action(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
+def _settle_action(
+    conn: apsw.Connection, decided: Approval, by: User | None, policy: AccessPolicy, now_ms: int
+) -> _Consequence:
     if decided.status != "approved":
         return _Consequence()
     agent, action = decided.agent or "", actions.get(decided.payload["action"])
@@ -250,11 +260,22 @@ def _settle_action(conn: apsw.Connection, decided: Approval, policy: AccessPolic
     return _Consequence(action.do(conn, agent, wanted, now_ms=now_ms))
 
 
-def _settle_budget(conn: apsw.Connection, decided: Approval, policy: AccessPolicy, now_ms: int) -> _Consequence:
+def _settle_budget(
+    conn: apsw.Connection, decided: Approval, by: User | None, policy: AccessPolicy, now_ms: int
+) -> _Consequence:
     if decided.status != "approved":
         return _Consequence()
     waiting = budget_requests.give(conn, decided, now_ms=now_ms)
     return _Consequence("What waited for it goes on." if waiting else "", stored=waiting)
+
+
+def _settle_tool(
+    conn: apsw.Connection, decided: Approval, by: User | None, policy: AccessPolicy, now_ms: int
+) -> _Consequence:
+    """The turn that waits goes on, and tells its program."""
+    if decided.status != "approved":
+        return _Consequence(stored=1)
+    return _Consequence(permission_requests.keep(conn, decided, by, now_ms=now_ms), stored=1)
 
 
 _CONSEQUENCES = {
@@ -262,11 +283,17 @@ _CONSEQUENCES = {
     "chat": _settle_chat,
     "action": _settle_action,
     "budget": _settle_budget,
+    "tool": _settle_tool,
 }
 
 
-def _tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_ms: int) -> int:
-    """Send the outcome to the session that asked, or to the one that replaced it; how many messages were stored."""
+def tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_ms: int) -> int:
+    """Send the outcome to the session that asked, or to the one that replaced it; how many messages were stored.
+
+    The program of a turn is told by its turn, which waits.
+    """
+    if ended.kind == permission_prompts.KIND:
+        return 0
     asked = sessions.get(conn, ended.session_id) if ended.session_id is not None else None
     if asked is None or agents.get(conn, asked.agent) is None:
         return 0
@@ -343,51 +370,3 @@ def _too_late(approval: Approval) -> str:
         case "expired":
             return "Too late: nobody answered in time, and it expired."
     return "Too late: the time for it is over."
-
-
-# -- without a decision ------------------------------------------------------------------------------------------------
-
-
-def expire(conn: apsw.Connection, *, limit: int, now_ms: int) -> int:
-    """Expire up to *limit* approvals whose time is over, and say so on the card and to the session; how many."""
-    ended = approvals.expire(conn, limit=limit, now_ms=now_ms)
-    for each in ended:
-        if each.kind == "chat" and each.chat_id is not None:
-            chats.refuse(conn, each.chat_id, now_ms=now_ms)
-    _end(conn, ended, "approval_expired", "Expired: nobody answered.", now_ms=now_ms)
-    return len(ended)
-
-
-def withdraw_agent(conn: apsw.Connection, agent: str, *, now_ms: int) -> None:
-    """Withdraw the pending approvals of an agent that is deleted or retired; their cards say so."""
-    why = f"agent {agent} was deleted"
-    ended = approvals.withdraw(conn, agent=agent, why=why, now_ms=now_ms)
-    _end(conn, ended, "not_wired", f"Withdrawn: {why}.", now_ms=now_ms)
-
-
-def withdraw_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
-    """Withdraw the pending approvals about a chat that is deleted or retired; their cards say so."""
-    why = f"chat {chat_id} was deleted"
-    ended = approvals.withdraw(conn, chat_id=chat_id, why=why, now_ms=now_ms)
-    _end(conn, ended, "not_wired", f"Withdrawn: {why}.", now_ms=now_ms)
-
-
-def withdraw_budget(conn: apsw.Connection, budget_id: int, why: str, *, now_ms: int) -> None:
-    """Withdraw the question about a budget that was changed or deleted; its card says *why*."""
-    ended = approvals.withdraw(conn, budget=budget_id, why=why, now_ms=now_ms)
-    _end(conn, ended, "approval_expired", f"Withdrawn: {why}.", now_ms=now_ms)
-
-
-def _end(conn: apsw.Connection, ended: Sequence[Approval], reason: str, sentence: str, *, now_ms: int) -> None:
-    """The consequences without a decision: held events are dropped for *reason*, and the session is told *sentence*."""
-    for each in ended:
-        try:
-            with savepoint(conn):
-                requests.drop_held(conn, each, reason, now_ms=now_ms)
-                requests.close_card(conn, each, sentence, now_ms=now_ms)
-                _tell_session(conn, each, sentence, now_ms=now_ms)
-        except OF_ONE_ROW:  # it has ended all the same, and so have the others
-            log.exception("approval.not_told", approval=each.approval_id)
-        held_events.forget(conn, each.id)
-    for each in ended:
-        requests.show_next(conn, each, now_ms=now_ms)

@@ -63,6 +63,7 @@ class EventData(_RoomAuthor, total=False):
         last_active: when it was written in last, in ms UTC: ``conversation_closed``.
         approval: the id: ``approval_*``.
         kind: of the approval: ``approval_*``.
+        permission: the id: ``permission_used``.
         question: the id: ``question_*``.
         agents: ids of all agents: ``processor_start``.
         teams: ids of all teams: ``processor_start``.
@@ -95,6 +96,7 @@ class EventData(_RoomAuthor, total=False):
     last_active: int
     approval: str
     kind: str
+    permission: str
     question: str
     agents: list[str]
     teams: list[str]

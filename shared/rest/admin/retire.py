@@ -5,7 +5,7 @@ from typing import Literal
 import apsw
 
 from shared.conversation.access import people
-from shared.conversation.inbound import decisions
+from shared.conversation.inbound import undecided
 from shared.core.errors import NotFound, WrongState
 from shared.db.roster import agents, chats
 from shared.roster import agents_and_teams
@@ -37,7 +37,7 @@ def delete_agent(conn: apsw.Connection, agent_id: str, *, now_ms: int) -> Litera
         agents.retire(conn, agent_id, now_ms=now_ms)
     else:
         agents.delete(conn, agent_id)
-    decisions.withdraw_agent(conn, agent_id, now_ms=now_ms)
+    undecided.withdraw_agent(conn, agent_id, now_ms=now_ms)
     return "retired" if has_history else "deleted"
 
 
@@ -59,7 +59,7 @@ def delete_chat(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> Literal[
             f"{what} in chat {chat_id}, scheduled ones included: let them be answered and sent, or cancel them "
             "(POST /api/messages/{id}/cancel, DELETE /api/schedules/{id})"
         )
-    decisions.withdraw_chat(conn, chat_id, now_ms=now_ms)
+    undecided.withdraw_chat(conn, chat_id, now_ms=now_ms)
     if chats.is_unused(conn, chat_id):
         chats.delete(conn, chat_id)
         return "deleted"

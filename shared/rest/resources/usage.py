@@ -6,7 +6,7 @@ import apsw
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from shared.conversation.inbound import decisions
+from shared.conversation.inbound import undecided
 from shared.core.errors import NotFound
 from shared.core.time import clock, periods
 from shared.core.time.periods import PeriodName
@@ -127,7 +127,7 @@ async def _put(service: Service, agent: str | None, period: str, unit: str, amou
         is_changed = budgets.put(conn, agent, known_period, known_unit, amount, now_ms=now_ms)
         saved = budgets.find(conn, agent, known_period, known_unit)
         if is_changed and saved is not None:
-            decisions.withdraw_budget(conn, saved.id, "the budget was changed", now_ms=now_ms)
+            undecided.withdraw_budget(conn, saved.id, "the budget was changed", now_ms=now_ms)
             agent_pauses.try_all(conn, "budget", now_ms=now_ms)
         found = spending.all_budgets(conn, service.settings.timezone, agent=agent, now_ms=now_ms)
         return next(b for b in found if (b["agent"], b["period"], b["unit"]) == (agent, known_period, known_unit))
@@ -143,7 +143,7 @@ async def _delete(service: Service, agent: str | None, period: str, unit: str) -
             known_agent(conn, agent)
         gone = budgets.find(conn, agent, known_period, known_unit)
         if gone is not None:
-            decisions.withdraw_budget(conn, gone.id, "the budget was deleted", now_ms=clock.now_ms())
+            undecided.withdraw_budget(conn, gone.id, "the budget was deleted", now_ms=clock.now_ms())
         if not budgets.remove(conn, agent, known_period, known_unit):
             whose = "all agents together have" if agent is None else f"agent {agent!r} has"
             raise NotFound(f"{whose} no budget of {unit} a {period}; GET /api/budgets lists them")

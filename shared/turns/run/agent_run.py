@@ -42,6 +42,7 @@ from shared.turns.run.doors import TurnDoors
 from shared.turns.run.files import inbox
 from shared.turns.run.files.inbox import Fetch, no_channel
 from shared.turns.run.lost_session import SessionStory
+from shared.turns.run.permissions import TurnPermissions
 from shared.turns.tools.outbox_files import FilePlace, FileTaker
 
 log = logs.get()
@@ -105,6 +106,7 @@ async def run_agent(
     fetch: Fetch = no_channel,
     on_said: OnSaid = _nobody_listens,
     hear: Hear = _hear_nothing,
+    permissions: TurnPermissions | None = None,
 ) -> Outcome:
     """Run the agent of *claim* within its time limit. Errors of the provider become a ``Failure``.
 
@@ -117,6 +119,7 @@ async def run_agent(
         fetch: gets what people attached to their messages.
         on_said: told whenever the agent says more.
         hear: makes text of voice messages.
+        permissions: whom the turn's program asks before it does something.
     """
     agent = agents.get(reader, claim.agent)
     session = sessions.get(reader, claim.session_id)
@@ -137,7 +140,9 @@ async def run_agent(
     note = already_said.note(reader, claim, now_ms=clock.now_ms())
     batch = tuple(turn_message(message, answered.get(message.id)) for message in claim.batch)
     batch = batch if note is None else (note, *batch)
-    outcome = await _run(reader, claim, agent, session, settings, save, doors, batch, sandboxes, fetch, on_said, hear)
+    outcome = await _run(
+        reader, claim, agent, session, settings, save, doors, batch, sandboxes, fetch, on_said, hear, permissions
+    )
     if isinstance(outcome, AgentAnswer) and _says_nothing(reader, claim, outcome):
         outcome = Failure("the agent said nothing")
     if isinstance(outcome, Failure) and doors.refusal is not None:
@@ -201,14 +206,17 @@ async def _run(
     fetch: Fetch,
     on_said: OnSaid,
     hear: Hear,
+    permissions: TurnPermissions | None,
 ) -> Outcome:
     limit_s = (agent.turn_timeout_ms or settings.turn_timeout_ms) / 1000
     try:
         try:
-            turn = _turn(claim, agent, session, settings, doors, batch, sandboxes)
+            turn = replace(_turn(claim, agent, session, settings, doors, batch, sandboxes), permissions=permissions)
             facts = TurnFacts.of(reader, claim, turn, settings)
             async with asyncio.timeout(limit_s) as limit:
                 doors.ends_with(limit)
+                if permissions is not None:
+                    permissions.stands_still(limit)
                 if agent.provider in registry.PROGRAMS:
                     session_files.make_outbox(turn.folder, turn.session)
                 turn = await inbox.with_files(reader, claim, turn, fetch)

@@ -31,6 +31,7 @@ from shared.turns.run import auto_provider
 from shared.turns.run.agent_run import Outcome, run_agent
 from shared.turns.run.files import hearing
 from shared.turns.run.files.inbox import Fetch, no_channel
+from shared.turns.run.permissions import TurnPermissions
 from shared.turns.run.presence import Presence, SaidSoFar
 from shared.turns.run.settlement import Settlement
 from shared.turns.run.sounds import SoundMakers
@@ -49,6 +50,7 @@ class RunningTurn:
             cancelled after loses an outcome that is there.
         interrupted_by: what interrupted it, for the row of a turn that has spoken.
         telling: what tells the turn of edits while it runs, and adds them to the claim; see ``telling``.
+        permissions: whom its program asks before it does something.
     """
 
     claim: Claim
@@ -58,6 +60,12 @@ class RunningTurn:
     is_interruptible: bool = False
     interrupted_by: str = turns.STOPPED
     telling: asyncio.Task[None] | None = None
+    permissions: TurnPermissions | None = None
+
+    def look(self) -> None:
+        """A kick: an approver may have decided what the turn waits for."""
+        if self.permissions is not None:
+            self.permissions.look()
 
     async def whole_claim(self) -> Claim:
         """All that the turn holds, once it is told nothing more. A stop does not cut this off: rows would be left."""
@@ -118,6 +126,7 @@ class TurnRunner:
 
     async def _run_agent(self, turn: RunningTurn) -> Outcome:
         service, claim = self._service, turn.claim
+        turn.permissions = TurnPermissions(service, claim, wait_ms=service.settings.permission_wait_ms)
         tools = SessionToolbox(service, service.settings, Caller.of(claim), speak=partial(self._speak, claim))
         save = partial(self._save_continuation, claim)
         try:
@@ -136,9 +145,11 @@ class TurnRunner:
                     self._fetch,
                     said.say,
                     partial(self._hear, turn),
+                    turn.permissions,
                 )
         finally:
             tools.close()
+            await asyncio.shield(turn.permissions.close())
 
     def _shown(self, claim: Claim) -> AbstractAsyncContextManager[SaidSoFar]:
         return contextlib.nullcontext(SaidSoFar.nothing()) if self._presence is None else self._presence.shown(claim)

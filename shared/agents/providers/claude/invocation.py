@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from shared.agents import briefing, leftover_processes, own_files, session_homes, skills
-from shared.agents.access import ProgramAccess
+from shared.agents.access import PermissionAnswer, ProgramAccess
 from shared.agents.base import Attachment, Turn, session_folder
 from shared.agents.programs import containment
 from shared.agents.programs.containment import GatewaySocket, ProgramCommand
-from shared.agents.providers.claude.config import ClaudeConfig, ToolLevel
+from shared.agents.providers.claude.config import AskLevel, ClaudeConfig, ToolLevel
 
 SERVER = "postroom"  # the name of our MCP server
 
@@ -29,6 +29,9 @@ _SESSION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FILES = ("Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep")
 # Its other tools (messages, schedules, questions) do what ours do, out of sight of the rows.
 _TOOLS: Mapping[ToolLevel, tuple[str, ...]] = {"none": (), "files": _FILES, "all": (*_FILES, "Bash", "TodoWrite")}
+_ASKED: Mapping[AskLevel, tuple[str, ...]] = {
+    "never": (), "beyond": (), "shell": ("Bash",), "changes": ("Bash", "Edit", "Write", "NotebookEdit"),
+}  # fmt: skip
 _QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
@@ -75,6 +78,19 @@ def further(text: str, name: str) -> bytes:
     return _line([{"type": "text", "text": text}], uuid=name)
 
 
+def permission(number: str, answer: PermissionAnswer) -> bytes:
+    """The answer to its question *number*. A yes names no input, so the program runs the one that it showed."""
+    decision = {"behavior": "allow"} if answer.is_allowed else {"behavior": "deny", "message": answer.reason}
+    response = {"subtype": "success", "request_id": number, "response": decision}
+    return json.dumps({"type": "control_response", "response": response}).encode() + b"\n"
+
+
+def refusal(number: str) -> bytes:
+    """The answer to a request of the program that Postroom does not serve."""
+    response = {"subtype": "error", "request_id": number, "error": "Postroom does not serve this"}
+    return json.dumps({"type": "control_response", "response": response}).encode() + b"\n"
+
+
 def _line(content: Sequence[Mapping[str, Any]], **more: str) -> bytes:
     message = {"role": "user", "content": list(content)}
     return json.dumps({"type": "user", "client_composed": True, "message": message, **more}).encode() + b"\n"
@@ -104,13 +120,15 @@ def _block(folder: Path, file: Attachment) -> dict[str, Any] | None:
 
 def _words(config: ClaudeConfig, turn: Turn, access: ProgramAccess) -> list[str]:
     tools = _TOOLS[config.tools]
-    allowed = [*([f"mcp__{SERVER}"] if turn.tools is not None else []), *tools]
+    asked = _ASKED[config.ask]
+    allowed = [*([f"mcp__{SERVER}"] if turn.tools is not None else []), *(each for each in tools if each not in asked)]
     loaded = [*tools, *(["Skill"] if turn.skills else [])]
     allowed += [f"Skill({SERVER}:{each.name})" for each in turn.skills]
     words = [
         *("-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"),
         *("--include-partial-messages", "--setting-sources", "", "--settings", _SETTINGS, "--strict-mcp-config"),
-        *("--permission-mode", "dontAsk", "--tools", ",".join(loaded), "--max-turns", str(config.max_turns)),
+        *_permissions(config),
+        *("--tools", ",".join(loaded), "--max-turns", str(config.max_turns)),
         # The longer prompt of its own tells it how to work with files; an agent that only talks needs none of it.
         *("--append-system-prompt-file" if tools else "--system-prompt-file", str(_instructions(turn))),
     ]
@@ -125,6 +143,13 @@ def _words(config: ClaudeConfig, turn: Turn, access: ProgramAccess) -> list[str]
     if session := continues(turn.continuation):
         words.append(f"--resume={session}")
     return words
+
+
+def _permissions(config: ClaudeConfig) -> tuple[str, ...]:
+    """``dontAsk`` declines what is not allowed; else the program asks over its standard output, and waits."""
+    if config.tools == "none" or config.ask == "never":
+        return "--permission-mode", "dontAsk"
+    return "--permission-mode", "default", "--permission-prompt-tool", "stdio"
 
 
 def _servers(access: ProgramAccess) -> dict[str, Any]:

@@ -8,6 +8,7 @@ has of tools besides ours its config says (``claude/config.py``); by default non
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from shared.agents.base import Acted, Failed, Init, Progress, Provider, ProviderEvent, Result, Text, Turn
@@ -15,12 +16,15 @@ from shared.agents.programs import containment, installed
 from shared.agents.programs.containment import Containment, ProgramCommand
 from shared.agents.programs.installed import Installed
 from shared.agents.programs.limits import Ending
+from shared.agents.programs.permission_prompts import PermissionPrompts
 from shared.agents.programs.run import ProgramRun
 from shared.agents.providers.claude import config as configs
 from shared.agents.providers.claude import failures, invocation, stream
 from shared.agents.providers.claude.config import ClaudeConfig
 from shared.agents.providers.claude.steering import ClaudeSteering
 from shared.agents.providers.claude.stream import (
+    ClaudeAsks,
+    ClaudeAsksNoMore,
     ClaudeBegan,
     ClaudeCalled,
     ClaudeCalls,
@@ -111,13 +115,16 @@ async def _converse(running: ProgramRun, turn: Turn, steering: ClaudeSteering) -
     """Ask, and listen until the result, and until what the turn was told has its answer too."""
     asking = invocation.question(invocation.content(turn))
     feeding = asyncio.create_task(running.write(asking))
-    hearing = _Hearing(running, steering, has_tools=turn.tools is not None)
+    prompts = PermissionPrompts(running, turn.permissions)
+    hearing = _Hearing(running, steering, prompts, has_tools=turn.tools is not None)
     try:
         async for line in running.lines(stream.is_partial):
             for seen in stream.read(line):
                 if isinstance(seen, ClaudeHeard):
                     steering.hear(seen)
                     continue
+                if isinstance(seen, ClaudeAsks) and seen.asked is None:
+                    await running.write(invocation.refusal(seen.number))
                 for event in hearing.hear(seen):
                     if isinstance(event, Result) and steering.owes_an_answer:
                         yield Text(event.text or "")
@@ -130,15 +137,19 @@ async def _converse(running: ProgramRun, turn: Turn, steering: ClaudeSteering) -
                         return
     finally:
         feeding.cancel()
+        await prompts.close()
     yield _ended(running.ending)
 
 
 class _Hearing:
     """What a line means for the turn and for the limits of its program."""
 
-    def __init__(self, running: ProgramRun, steering: ClaudeSteering, *, has_tools: bool) -> None:
+    def __init__(
+        self, running: ProgramRun, steering: ClaudeSteering, prompts: PermissionPrompts, *, has_tools: bool
+    ) -> None:
         self._running = running
         self._steering = steering
+        self._prompts = prompts
         self._has_tools = has_tools
         self._limit: ClaudeLimit | None = None
 
@@ -148,22 +159,34 @@ class _Hearing:
                 yield Init(seen.session)
                 if failed := self._without_tools(seen):
                     yield failed
-            case ClaudeCalls():
-                if seen.call not in self._steering.tools:
-                    self._steering.tools.add(seen.call)
-                    self._running.tool_began()
-                yield Acted(seen.tool)
-                yield Progress(f"uses {seen.tool.removeprefix(_OURS)}")
-            case ClaudeCalled():
-                if seen.call in self._steering.tools:
-                    self._steering.tools.discard(seen.call)
-                    self._running.tool_ended()
+            case ClaudeCalls() | ClaudeCalled():
+                yield from self._count(seen)
+            case ClaudeAsks() | ClaudeAsksNoMore():
+                yield from self._ask(seen)
             case ClaudeRetries():
                 yield Progress(f"the model answered {seen.status or 'nothing'}; claude asks again")
             case ClaudeLimit():
                 self._limit = seen
             case ClaudeResult():
                 yield failures.failed(seen, self._limit) if seen.is_error else Result(seen.text or None)
+
+    def _count(self, seen: ClaudeCalls | ClaudeCalled) -> Iterator[ProviderEvent]:
+        if isinstance(seen, ClaudeCalls):
+            if seen.call not in self._steering.tools:
+                self._steering.tools.add(seen.call)
+                self._running.tool_began()
+            yield Acted(seen.tool)
+            yield Progress(f"uses {seen.tool.removeprefix(_OURS)}")
+        elif seen.call in self._steering.tools:
+            self._steering.tools.discard(seen.call)
+            self._running.tool_ended()
+
+    def _ask(self, seen: ClaudeAsks | ClaudeAsksNoMore) -> Iterator[ProviderEvent]:
+        if isinstance(seen, ClaudeAsksNoMore):
+            self._prompts.withdraw(seen.number)
+        elif seen.asked is not None:
+            self._prompts.begin(seen.number, seen.asked, partial(invocation.permission, seen.number))
+            yield Progress(f"asks whether it may use {seen.asked.tool}")
 
     def _without_tools(self, began: ClaudeBegan) -> Failed | None:
         """Without our tools the program would go on, and only promise what it can't do."""

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shared.agents.access import PermissionAsked
+
 _PARTIAL = b'{"type":"stream_event"'
 
 
@@ -60,6 +62,21 @@ class ClaudeHeard:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaudeAsks:
+    """The program asks something, and waits. *asked*: whether it may use a tool; None: another kind of request."""
+
+    number: str
+    asked: PermissionAsked | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaudeAsksNoMore:
+    """The program does not want the answer to its question *number* any more."""
+
+    number: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClaudeResult:
     """The turn is over.
 
@@ -75,7 +92,17 @@ class ClaudeResult:
     status: int | None
 
 
-ClaudeLine = ClaudeBegan | ClaudeCalls | ClaudeCalled | ClaudeRetries | ClaudeLimit | ClaudeHeard | ClaudeResult
+ClaudeLine = (
+    ClaudeBegan
+    | ClaudeCalls
+    | ClaudeCalled
+    | ClaudeRetries
+    | ClaudeLimit
+    | ClaudeHeard
+    | ClaudeAsks
+    | ClaudeAsksNoMore
+    | ClaudeResult
+)
 
 
 def is_partial(line: bytes) -> bool:
@@ -87,12 +114,7 @@ def read(line: bytes) -> Iterator[ClaudeLine]:
     """What one line says."""
     if is_partial(line):
         return
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return
-    if not isinstance(found, dict):
-        return
+    found = _parsed(line)
     match found.get("type"):
         case "system":
             yield from _system(found)
@@ -104,8 +126,43 @@ def read(line: bytes) -> Iterator[ClaudeLine]:
             yield from _limit(_part(found, "rate_limit_info"))
         case "command_lifecycle":
             yield ClaudeHeard(str(found.get("command_uuid")), str(found.get("state")))
+        case "control_request" | "control_cancel_request" as kind:
+            yield _control(kind, found)
         case "result":
             yield _result(found)
+
+
+# What names the thing that these tools change: to allow it always covers it, and no other.
+_FILE_TOOLS = {"Read": "file_path", "Edit": "file_path", "Write": "file_path", "NotebookEdit": "notebook_path"}
+_SHELLS = ("Bash",)  # the same words may do something else the next time
+
+
+def _control(kind: str, found: Mapping[str, Any]) -> ClaudeAsks | ClaudeAsksNoMore:
+    number = str(found.get("request_id"))
+    return _asks(number, _part(found, "request")) if kind == "control_request" else ClaudeAsksNoMore(number)
+
+
+def _asks(number: str, request: Mapping[str, Any]) -> ClaudeAsks:
+    tool, given = request.get("tool_name"), request.get("input")
+    if request.get("subtype") != "can_use_tool" or not isinstance(tool, str) or not isinstance(given, dict):
+        return ClaudeAsks(number, None)
+    call, why = str(request.get("tool_use_id") or number), request.get("decision_reason")
+    return ClaudeAsks(number, PermissionAsked(tool, given, call, _covers(tool, given), str(why or "")))
+
+
+def _covers(tool: str, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    if tool in _SHELLS:
+        return None
+    name = _FILE_TOOLS.get(tool)
+    return given if name is None or name not in given else {name: given[name]}
+
+
+def _parsed(line: bytes) -> Mapping[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _system(found: Mapping[str, Any]) -> Iterator[ClaudeLine]:

@@ -16,6 +16,9 @@ class CodexConfig(HostAccess):
     Attributes:
         program: the path of the program; None: as it is installed.
         tools: of its own: none; files in its folder, with a shell that codex holds in; or all. On a leash only.
+        ask: an approver before it does something: never, so that it is declined; what would leave its sandbox; also
+            each command and change of files that is not known to only read. Not by ``codex exec``, which can't be
+            answered.
         models: whose: OpenAI's, or those of ``POSTROOM_LOCAL_MODELS_URL``.
         wire_api: the dialect of the models; codex speaks one only.
         effort: how long the model thinks; None: as the model does by itself.
@@ -26,6 +29,7 @@ class CodexConfig(HostAccess):
 
     program: str | None = None
     tools: Literal["none", "files", "all"] = "none"
+    ask: Literal["never", "beyond", "changes"] = "beyond"
     models: Literal["openai", "local"] = "openai"
     wire_api: str = "responses"
     effort: Literal["minimal", "low", "medium", "high", "xhigh"] | None = None

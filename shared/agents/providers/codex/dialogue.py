@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shared.agents.access import PermissionAnswer, PermissionAsked
 from shared.agents.base import Failed, Init, Progress, ProviderEvent, Result
 from shared.agents.providers.codex import approvals, failures
 from shared.core.text import half_characters
@@ -50,6 +51,19 @@ class CodexTool:
 
 
 @dataclass(frozen=True, slots=True)
+class CodexAsks:
+    """Codex asks whether it may do something, and waits."""
+
+    number: object
+    method: str
+    asked: PermissionAsked
+
+    def answer(self, found: PermissionAnswer) -> CodexSays:
+        """The message with the decision."""
+        return CodexSays({"id": self.number, "result": approvals.answer(self.method, is_allowed=found.is_allowed)})
+
+
+@dataclass(frozen=True, slots=True)
 class CodexAnswered:
     """The answer to a message that was sent while the turn ran. *is_taken*: codex does what it says."""
 
@@ -59,7 +73,7 @@ class CodexAnswered:
 
 _PIECE = b'{"method":"item/agentMessage/delta"'
 
-Step = CodexSays | CodexTool | CodexAnswered | ProviderEvent
+Step = CodexSays | CodexTool | CodexAsks | CodexAnswered | ProviderEvent
 """What to do about a message of codex. ``Result`` and ``Failed`` end the turn."""
 
 
@@ -89,6 +103,7 @@ class Dialogue:
         self._answer: str | None = None
         self._until_ms: int | None = None
         self._open: set[str] = set()
+        self._items: dict[str, Mapping[str, Any]] = {}  # the open ones
         self._next_id = _LATER
 
     def begin(self) -> list[CodexSays]:
@@ -157,13 +172,15 @@ class Dialogue:
     # -- what it asks us
 
     def _asked(self, number: object, method: str, params: Mapping[str, Any]) -> Iterator[Step]:
-        answer = approvals.decide(method, params)
-        if answer is None:
+        if not approvals.is_served(method):
             error = {"code": _NO_SUCH_METHOD, "message": f"Postroom does not serve {method}"}
             yield CodexSays({"id": number, "error": error})
-            return
-        yield CodexSays({"id": number, "result": answer.result})
-        yield Progress(answer.note)
+        elif (asked := approvals.asked(str(number), method, params, self._items)) is not None:
+            yield CodexAsks(number, method, asked)
+            yield Progress(f"asks whether it may use {asked.tool}")
+        else:
+            yield CodexSays({"id": number, "result": approvals.answer(method, is_allowed=False)})
+            yield Progress("asked for something that Postroom declines")
 
     # -- what it tells us
 
@@ -189,6 +206,10 @@ class Dialogue:
         if kind in _TOOLS:
             if is_over is (number in self._open):  # each end has had a beginning
                 self._open ^= {number}
+                if is_over:
+                    self._items.pop(number, None)
+                else:
+                    self._items[number] = item
                 yield CodexTool(is_over, str(item.get("tool") or kind))
         elif kind == "agentMessage" and is_over:
             # The last text is the answer; what the model says on its way is a note for people who watch.

@@ -7,16 +7,27 @@ threads are out of reach of other sessions. The continuation is the id of the th
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from shared.agents import own_files
+from shared.agents.access import PermissionAnswer
 from shared.agents.base import Acted, Failed, Provider, ProviderEvent, Result, Turn
 from shared.agents.programs.installed import Installed
+from shared.agents.programs.permission_prompts import PermissionPrompts
 from shared.agents.programs.run import ProgramRun
 from shared.agents.providers.codex import config as codex_config
 from shared.agents.providers.codex import failures, launch, program
-from shared.agents.providers.codex.dialogue import CodexAnswered, CodexSays, CodexTool, Dialogue, Step, is_piece
+from shared.agents.providers.codex.dialogue import (
+    CodexAnswered,
+    CodexAsks,
+    CodexSays,
+    CodexTool,
+    Dialogue,
+    Step,
+    is_piece,
+)
 from shared.agents.providers.codex.exec_lines import ExecLines
 from shared.agents.providers.codex.launch import CodexLaunch
 from shared.core.errors import ConfigInvalid
@@ -129,6 +140,7 @@ class _AppServerTurn:
         self._running = running
         self._dialogue = Dialogue(start.thread, launch.continues(turn.continuation), turn.prompt, images(turn))
         self._steered: dict[int, asyncio.Future[bool]] = {}
+        self._prompts = PermissionPrompts(running, turn.permissions)
 
     async def events(self) -> AsyncGenerator[ProviderEvent, None]:
         """What happens, until the program ends."""
@@ -139,6 +151,8 @@ class _AppServerTurn:
                     await self._say([step])
                 elif isinstance(step, CodexAnswered):
                     self._settle(step)
+                elif isinstance(step, CodexAsks):
+                    self._prompts.begin(str(step.number), step.asked, partial(_line, step))
                 elif (event := _counted(self._running, step)) is not None:
                     yield event
 
@@ -159,6 +173,7 @@ class _AppServerTurn:
 
     async def close(self, *, is_over: bool) -> None:
         """The turn is over, or stopped: then codex is told so before it is killed, and writes that down."""
+        await self._prompts.close()
         for taken in self._steered.values():
             if not taken.done():
                 taken.set_result(False)
@@ -204,12 +219,16 @@ class _ExecTurn:
             self._feeding.cancel()
 
 
+def _line(asks: CodexAsks, answer: PermissionAnswer) -> bytes:
+    return asks.answer(answer).line
+
+
 def _counted(running: ProgramRun, step: Step) -> ProviderEvent | None:
     """The event of a step; while a tool call is open, another limit holds."""
     if isinstance(step, CodexTool):
         (running.tool_ended if step.is_over else running.tool_began)()
         return None if step.is_over else Acted(step.name)
-    return None if isinstance(step, CodexSays | CodexAnswered) else step
+    return None if isinstance(step, CodexSays | CodexAnswered | CodexAsks) else step
 
 
 def provider() -> Provider:

@@ -116,7 +116,11 @@ def exec_settings(config: CodexConfig, turn: Turn, reach: Reach) -> Settings:
 
 
 def approval_policy(config: CodexConfig) -> str:
-    """``on-request`` where a shell is held in: codex then asks before a command leaves it."""
+    """``on-request`` where a shell is held in: codex then asks before a command leaves it. ``untrusted`` asks more."""
+    if config.tools == "none" or config.ask == "never":
+        return "never"
+    if config.ask == "changes":
+        return "untrusted"
     return "on-request" if config.tools == "files" else "never"
 
 

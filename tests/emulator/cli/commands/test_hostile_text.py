@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from emulator.cli.app import app
 from emulator.cli.client import find
 from shared.conversation.inbound import events
-from shared.db.access import approvals, dropped
+from shared.db.access import approvals, dropped, permissions
 from shared.db.access.approvals import NewApproval
 from shared.db.engine.connection import transaction
 from shared.db.queue import agent_messages
@@ -66,6 +66,8 @@ COMMANDS = {
     "approvals show": ["APPROVAL"],
     "approvals approve": [HOSTILE],
     "approvals refuse": [HOSTILE],
+    "permissions list": [],
+    "permissions revoke": [HOSTILE],
     "pairings list": [],
     "pairings revoke": [HOSTILE],
     "pair": [],
@@ -100,8 +102,8 @@ COMMANDS = {
 SHOWN = {  # commands that show hostile rows, so that a table without them does not pass
     "accounts list", "accounts show",
     "agents list", "agents show", "teams list", "teams show", "chats list", "chats show", "wirings list", "users list",
-    "users show", "approvals list", "approvals show", "messages list", "messages show", "responses list",
-    "responses show", "schedules list", "schedules show", "dropped", "search", "why", "sessions show",
+    "users show", "approvals list", "approvals show", "permissions list", "messages list", "messages show",
+    "responses list", "responses show", "schedules list", "schedules show", "dropped", "search", "why", "sessions show",
 }  # fmt: skip
 MORE = {  # further rows of some commands
     "messages list": [["--status", "pending"], ["--status", "processing"]],
@@ -159,6 +161,10 @@ def names(postroom: Postroom) -> dict[str, str]:
             expires_at=NOW,
             now_ms=NOW,
         )
+        permissions.put(
+            conn, agent="coder", chat_id=1, tool=HOSTILE, arguments={HOSTILE: HOSTILE}, granted_by=None,
+            granted_name=HOSTILE, now_ms=NOW,
+        )  # fmt: skip
         agent_messages.append(
             conn, [AgentMessage("coder", "user", "telegram", HOSTILE, HOSTILE, f"forged {HOSTILE}", NOW)]
         )

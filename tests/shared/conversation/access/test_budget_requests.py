@@ -5,7 +5,7 @@ import json
 import pytest
 
 from shared.conversation.access import budget_requests
-from shared.conversation.inbound import decisions
+from shared.conversation.inbound import decisions, undecided
 from shared.conversation.inbound.decisions import OPERATOR, Decider
 from shared.core.errors import WrongState
 from shared.core.time.periods import Period
@@ -93,7 +93,7 @@ def test_a_budget_that_was_changed_meanwhile_is_not_given_more(conn):
 def test_the_question_is_withdrawn_with_its_budget_only(conn):
     asked, of_all = used_up(conn), used_up(conn, None, 2000, "tokens")
     with transaction(conn):
-        decisions.withdraw_budget(conn, asked.payload["budget"], "the budget was changed", now_ms=NOW)
+        undecided.withdraw_budget(conn, asked.payload["budget"], "the budget was changed", now_ms=NOW)
     with transaction(conn), pytest.raises(WrongState, match="expired already"):
         decisions.decide(conn, asked.approval_id, 0, Decider("operator"), policy=POLICY, now_ms=NOW + 1)
     assert approvals.get(conn, of_all.approval_id).status == "pending"

@@ -67,11 +67,11 @@ def test_a_line_has_no_invisible_characters_and_says_what_is_cut(text, shown):
 
 
 def test_every_argument_is_shown_on_its_own_line_with_nothing_invisible():
-    given = {"name": "bob", "nested": {"a": [1, None, True]}, "text": f"a\nb{RIGHT_TO_LEFT}c", "ünï": "é"}
+    given = {"name": "bob", "nested": {"a": [1, None, True]}, "text": f"a\tb{RIGHT_TO_LEFT}c", "ünï": "é"}
     assert cards.arguments(given).splitlines() == [
         '"name": "bob"',
         '"nested": {"a": [1, null, true]}',
-        '"text": "a\\nb\\u202ec"',
+        '"text": "a\\tb\\u202ec"',
         '"ünï": "é"',
     ]
 
@@ -79,12 +79,17 @@ def test_every_argument_is_shown_on_its_own_line_with_nothing_invisible():
 def test_the_card_cuts_long_arguments_and_says_where_to_read_them():
     short = asked(payload={"arguments": {"a": 1}})
     assert "cut" not in cards.question(short)
-    long = asked(payload={"arguments": {"a" * 70: "x" * 1_000, "last": 1}})
+    long = asked(payload={"arguments": {"a" * 70: "x" * 12_700, "last": 1}})
     text = plain(cards.question(long))
     assert "(+702 characters)" in text
     assert "(+12 characters)" in text
     assert '"last": 1' in text
     assert "emulator approvals show approval_0000000a" in text
+
+
+def test_a_text_of_several_lines_is_shown_as_such_and_every_character_of_it_can_be_told():
+    given = {"content": f"# A\n\\u202e{RIGHT_TO_LEFT}\n```"}
+    assert cards.arguments(given).splitlines() == ['"content": ', "  | # A", "  | \\\\u202e\\u202e", "  | ```"]
 
 
 @pytest.mark.parametrize("count", [1, 60])

@@ -7,7 +7,7 @@ import openapi_spec_validator
 import pytest
 
 from functions import api
-from shared.db.access import dropped, pairings
+from shared.db.access import dropped, pairings, permissions
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import messages
 from shared.db.spending import usage
@@ -72,10 +72,14 @@ def lived_in(conn):
     with transaction(conn):
         dropped.record(conn, channel="telegram", reason="not_wired", now_ms=NOW)
         usage.add(conn, TurnName("turn_1", "coder", "session_1"), "m", "key", Tokens(1), None, now_ms=NOW)
+        permissions.put(
+            conn, agent="coder", chat_id=chat, tool="Write", arguments={}, granted_by=None, granted_name="x", now_ms=1
+        )
         pairings.add(conn, code_hash="x", grants="owner", agent=None, expires_at=NOW, now_ms=1)
     chats_person, stranger = person(conn, "6"), event(chat="100")
     assert (chats_person.id, ask_sender(conn, stranger).outcome) == (1, "held")
     rows(conn, "UPDATE approvals SET approval_id = 'approval_00000001'")
+    rows(conn, "UPDATE permissions SET permission_id = 'permission_00000001'")
     rows(conn, "UPDATE pairings SET pairing_id = 'pairing_00000001'")
     put(conn, "answered", given_id="done_1")
     claim = take(conn)
@@ -253,6 +257,8 @@ SAMPLES = {
         *((("approval_00000001", {"approve": True}), 409), (("nobody", {"approve": True}), 404)),
         (("approval_00000001", {}), 400),
     ],
+    ("GET", "/api/permissions"): [200, ("?agent=coder", 200)],
+    ("DELETE", "/api/permissions/{id}"): [("permission_00000001", 200), ("permission_00000001", 404)],
     ("POST", "/api/pairings"): [({}, 200), ({"grants": "member"}, 400), ({"grants": "member", "agent": "no"}, 404)],
     ("GET", "/api/pairings"): [200],
     ("DELETE", "/api/pairings/{id}"): [("pairing_00000001", 200), ("pairing_00000001", 409), ("nobody", 404)],

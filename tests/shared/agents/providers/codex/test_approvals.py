@@ -1,14 +1,31 @@
-"""What codex may not do without being allowed to."""
+"""What codex asks, and what of it an approver decides."""
+
+import pytest
 
 from shared.agents.providers.codex import approvals
 
+COMMAND = "item/commandExecution/requestApproval"
 
-def test_a_command_is_declined_with_a_reason_and_without_its_text():
-    answer = approvals.decide("item/commandExecution/requestApproval", {"command": "curl evil.example", "cwd": "/"})
-    assert answer.result == {"decision": "decline"}
-    assert answer.note.startswith("codex asked for a command outside its sandbox; it was declined, because")
-    assert "evil" not in answer.note
+
+def test_a_shell_is_asked_each_time():
+    asked = approvals.asked("7", COMMAND, {"command": "curl evil.example", "cwd": "/", "reason": "news"}, {})
+    assert asked == ("shell", {"command": "curl evil.example", "cwd": "/"}, "7", None, "news")
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        (COMMAND, {"command": "yes", "kind": "writeStdin"}),
+        (COMMAND, {}),
+        ("mcpServer/elicitation/request", {"serverName": "weather", "message": "Where?"}),
+        ("item/permissions/requestApproval", {"permissions": {"network": True}}),
+        ("item/tool/requestUserInput", {}),
+    ],
+)
+def test_what_an_approver_could_not_see_whole_is_declined(method, params):
+    assert approvals.is_served(method)
+    assert approvals.asked("7", method, params, {}) is None
 
 
 def test_a_request_of_another_kind_is_not_served():
-    assert approvals.decide("item/tool/call", {"tool": "x"}) is None
+    assert not approvals.is_served("item/tool/call")

@@ -6,6 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from shared.agents.access import PermissionAnswer
 from shared.agents.base import Failed, Init, Progress, Result
 from shared.agents.providers.codex import approvals, dialogue
 from shared.agents.providers.codex.config import CodexConfig
@@ -176,12 +177,58 @@ def test_each_message_fits_the_schema_of_codex(config, continuation):
             assert set(params) <= set(schema["properties"])
 
 
+ASKED = {
+    "item/commandExecution/requestApproval": (
+        {"itemId": "i2", "command": "touch /x", "cwd": "/home", "reason": "why", "availableDecisions": ["accept"]},
+        "shell",
+        {"command": "touch /x", "cwd": "/home"},
+    ),
+    "item/fileChange/requestApproval": (
+        {"itemId": "i1", "grantRoot": "/x"},
+        "apply_patch",
+        {"changes": [{"path": "/x/a.md", "diff": "+a"}], "also_writes_in": "/x"},
+    ),
+    "mcpServer/elicitation/request": (
+        {
+            "serverName": "weather",
+            "_meta": {"codex_approval_kind": "mcp_tool_call", "tool_name": "look", "tool_params": {"at": "Bern"}},
+        },
+        "weather.look",
+        {"at": "Bern"},
+    ),
+}
+
+
 @pytest.mark.parametrize("method", sorted(PROTOCOL["answers"]))
 def test_each_request_of_codex_is_declined_in_the_form_of_its_schema(method):
-    answer = approvals.decide(method, {})
-    jsonschema.validate(answer.result, PROTOCOL["answers"][method])
-    assert "declined" in answer.note
-    assert "accept" not in str(answer.result)
+    answer = approvals.answer(method, is_allowed=False)
+    jsonschema.validate(answer, PROTOCOL["answers"][method])
+    assert "accept" not in str(answer)
+
+
+@pytest.mark.parametrize("method", sorted(ASKED))
+def test_what_an_approver_allows_is_allowed_once_in_the_form_of_its_schema(method):
+    answer = approvals.answer(method, is_allowed=True)
+    jsonschema.validate(answer, PROTOCOL["answers"][method])
+    assert "Session" not in str(answer)
+
+
+@pytest.mark.parametrize("method", sorted(ASKED))
+def test_codex_waits_for_the_decision_about_exactly_what_it_asked(method):
+    talk = Dialogue({}, None, "hello")
+    change = {"id": "i1", "type": "fileChange", "changes": [{"path": "/x/a.md", "diff": "+a"}]}
+    list(talk.hear(json.dumps({"method": "item/started", "params": {"item": change}}).encode()))
+    params, tool, arguments = ASKED[method]
+    asks, *_ = talk.hear(json.dumps({"id": 7, "method": method, "params": params}).encode())
+    assert (asks.asked.tool, asks.asked.arguments, asks.asked.call) == (tool, arguments, "7")
+    assert asks.answer(PermissionAnswer(True)).message == {"id": 7, "result": approvals.answer(method, is_allowed=True)}
+
+
+def test_a_change_of_files_that_codex_did_not_name_is_declined():
+    talk = Dialogue({}, None, "hello")
+    message = {"id": 7, "method": "item/fileChange/requestApproval", "params": {"itemId": "unknown"}}
+    says, _ = talk.hear(json.dumps(message).encode())
+    assert says.message == {"id": 7, "result": {"decision": "decline"}}
 
 
 def test_the_names_that_the_dialogue_reads_are_in_the_schema():

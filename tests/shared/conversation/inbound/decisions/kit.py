@@ -1,7 +1,7 @@
 """Cards that people decide on, and what came of them."""
 
 from shared.conversation.access import people, requests
-from shared.conversation.inbound import decisions
+from shared.conversation.inbound import decisions, undecided
 from shared.conversation.inbound.decisions import OPERATOR
 from shared.db.engine.connection import rows, transaction
 from tests.approval_requests import LATE, POLICY, event
@@ -48,4 +48,4 @@ def ask_action(conn, session, action="create_agent", given=None):
 
 def expire(conn, now_ms=LATE):
     with transaction(conn):
-        return decisions.expire(conn, limit=9, now_ms=now_ms)
+        return undecided.expire(conn, limit=9, now_ms=now_ms)

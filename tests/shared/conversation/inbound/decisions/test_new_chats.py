@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.conversation.inbound import decisions
+from shared.conversation.inbound import decisions, undecided
 from shared.db.access import approvals
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats, destinations, wirings
@@ -57,7 +57,7 @@ def test_ignoring_a_chat_that_was_wired_meanwhile_does_not_refuse_it(conn, owner
         decide(conn, approval, len(approval.options) - 1)
     else:
         with transaction(conn):
-            decisions.expire(conn, limit=9, now_ms=LATE)
+            undecided.expire(conn, limit=9, now_ms=LATE)
     assert chats.get(conn, approval.chat_id).refused_at is None
 
 
