@@ -144,7 +144,7 @@ class Sweep(FunctionService):
         """What an agent sent is kept as long as its response, and at least for the days of ``_SENT_KEPT_MS``."""
         until_ms = now_ms - max(self.settings.retention_ms, _SENT_KEPT_MS)
         work = {
-            "deleted_files": partial(old_files.delete_sent, self.settings.files, older_than_ms=until_ms),
+            "deleted_files": partial(self._delete_sent, until_ms),
             "deleted_of_boxes": partial(self._delete_of_boxes, now_ms),
         }
         for name, delete in work.items():
@@ -153,6 +153,9 @@ class Sweep(FunctionService):
             except (OSError, apsw.Error):
                 log.exception("sweep.chore_failed", chore=name)
                 swept.failed.append(name)
+
+    def _delete_sent(self, until_ms: int) -> int:
+        return old_files.delete_sent(self._reader(), self.settings.files, older_than_ms=until_ms)
 
     def _delete_of_boxes(self, now_ms: int) -> int:
         return old_files.delete_old(self._reader(), self.settings, now_ms=now_ms)

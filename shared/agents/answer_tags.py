@@ -3,7 +3,8 @@
     <message to="name">text</message>      to a named destination of the agent
     [@bob: text]   [@bob, eve: text]       to teammates
     [#team: text]                          to the room of a team
-    [send_file: report.pdf]                a file of the session's own outbox
+    [send_file: report.pdf]                a file of the session's own outbox: it goes where the answer goes, and in the
+                                           text of another tag where that text goes
 
 A tag that is not closed, stands in code, or names nothing is text. So is a tag that the agent repeats: text from
 outside must not act (P10), so what stands word for word in a message of the turn does nothing when the agent says it
@@ -30,24 +31,27 @@ _BLANKS = re.compile(r"[ \t]*\n(?:[ \t]*\n){2,}")
 
 
 class ToDestination(NamedTuple):
-    """A text for a named destination of the agent."""
+    """A text for a named destination of the agent, with files of the outbox."""
 
     name: str
     text: str
+    files: tuple[str, ...] = ()
 
 
 class ToTeammates(NamedTuple):
-    """A text for teammates: their ids or names as the agent wrote them, each once."""
+    """A text for teammates: their ids or names as the agent wrote them, each once; with files of the outbox."""
 
     names: tuple[str, ...]
     text: str
+    files: tuple[str, ...] = ()
 
 
 class ToTeam(NamedTuple):
-    """A text for the room of a team."""
+    """A text for the room of a team, with files of the outbox."""
 
     team: str
     text: str
+    files: tuple[str, ...] = ()
 
 
 class SendFile(NamedTuple):
@@ -103,8 +107,8 @@ def _tags(text: str, heard: Sequence[str], code: Ranges) -> list[_Found]:
         if start < place or code_parts.has(code, start):
             continue
         tag = _tag(text, start, pairs, last_end)
-        if tag is not None and not _is_repeated(tag, heard):
-            found.append(tag)
+        if tag is not None and not _is_repeated(tag.source, heard):
+            found.append(tag._replace(tag=_with_files(tag.tag, heard)))
         place = start if tag is None else tag.end
     return found
 
@@ -121,9 +125,24 @@ def _pairs(text: str) -> dict[int, int]:
     return pairs
 
 
-def _is_repeated(tag: _Found, heard: Sequence[str]) -> bool:
-    source = _plain(tag.source)
-    return any(source in each for each in heard)
+def _is_repeated(source: str, heard: Sequence[str]) -> bool:
+    return any(_plain(source) in each for each in heard)
+
+
+def _with_files(tag: AnswerTag, heard: Sequence[str]) -> AnswerTag:
+    """The tag with the files that its text names, which are then no part of the text."""
+    if isinstance(tag, SendFile):
+        return tag
+    body = tag.text
+    code = code_parts.merged(code_parts.all_of(body))
+    found = [
+        each
+        for each in _FILE.finditer(body)
+        if not (code_parts.has(code, each.start()) or _is_repeated(each[0], heard))
+    ]
+    for each in reversed(found):
+        body = body[: each.start()] + body[each.end() :]
+    return tag._replace(text=_BLANKS.sub("\n\n", body).strip(), files=tuple(each["path"].strip() for each in found))
 
 
 def _plain(text: str) -> str:

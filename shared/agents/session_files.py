@@ -17,6 +17,7 @@ from shared.agents.base import outbox, session_folder
 
 INBOX, OUTBOX = "inbox", "outbox"
 LARGEST_BYTES = 50 * 1024 * 1024  # of a file that an agent sends
+LARGEST_RECEIVED_BYTES = 20 * 1024 * 1024  # of a file that an agent gets
 
 _TOO_LARGE = f"it is larger than {LARGEST_BYTES // 1024**2} MiB"
 _EMPTY = "it is empty"

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from shared.db.engine.connection import rows
+from shared.core import content
+from shared.db.engine.connection import rows, scalar
 from shared.db.queue import agent_messages, events
 from shared.db.queue.agent_messages import AgentMessage
 from shared.db.queue.message_row import COLUMNS, Message, readable_message_of
@@ -54,6 +55,33 @@ def get(conn: apsw.Connection, row_id: int) -> MailboxMessage | None:
     return _mailbox_message(found[0]) if found else None
 
 
+_WAITING_BYTES = """
+    SELECT sum((SELECT sum(file.value ->> '$.size') FROM json_each(m.files) AS file))
+      FROM messages m
+     WHERE agent = :agent AND trigger = 1 AND (status = 'pending' OR status = 'processing')
+       AND (channel = 'internal' OR channel = 'chatroom') AND files <> '[]'
+"""
+
+
+def waiting_bytes(conn: apsw.Connection, agent: str) -> int:
+    """How many bytes the files have that other agents passed on to *agent*, and that no turn has had."""
+    return scalar(conn, _WAITING_BYTES, {"agent": agent}) or 0
+
+
+_NAMES_FILES = """
+    SELECT files
+      FROM messages
+     WHERE (status = 'pending' OR status = 'processing' OR status = 'paused') AND files <> '[]'
+       AND (channel = 'internal' OR channel = 'chatroom')
+"""
+
+
+def waiting_files(conn: apsw.Connection) -> set[str]:
+    """The ``file_id`` of each file that agents passed on, and whose message waits or runs."""
+    found = [each for (files,) in rows(conn, _NAMES_FILES) for each in content.readable_list(files)]
+    return {str(each.get("file_id")) for each in found if isinstance(each, dict)}
+
+
 CONSUME = f"""
     UPDATE messages
        SET status = 'completed', last_error = NULL, failure = NULL, updated_at = :now
@@ -61,7 +89,7 @@ CONSUME = f"""
                     FROM messages
                    WHERE agent = :agent AND trigger = 1 AND status = 'pending'
                      AND (channel = 'internal' OR channel = 'chatroom')
-                     AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL)
+                     AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL) AND files = '[]'
                    ORDER BY id
                    LIMIT :limit)
     RETURNING {_COLUMNS}
@@ -75,7 +103,7 @@ CONSUME_OF_SESSION = f"""
                     FROM messages
                    WHERE session_id = :session AND agent = :agent AND trigger = 1 AND status = 'pending'
                      AND (channel = 'internal' OR channel = 'chatroom')
-                     AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL)
+                     AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL) AND files = '[]'
                    ORDER BY id
                    LIMIT :limit)
     RETURNING {_COLUMNS}
@@ -86,7 +114,7 @@ PENDING = f"""
       FROM messages
      WHERE agent = :agent AND trigger = 1 AND status = 'pending'
        AND (channel = 'internal' OR channel = 'chatroom')
-       AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL)
+       AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL) AND files = '[]'
      ORDER BY id
      LIMIT :limit
 """
@@ -101,7 +129,8 @@ def pending(conn: apsw.Connection, agent: str, *, now_ms: int, limit: int = _MOS
 def consume(conn: apsw.Connection, agent: str, *, now_ms: int, limit: int = _MOST) -> list[MailboxMessage]:
     """Take the pending messages out of the agent's mailbox, oldest first: they count as read, and get no turn.
 
-    A message that a turn holds stays with the turn; one that is planned for later is not in the mailbox yet. One
+    A message that a turn holds stays with the turn; one that is planned for later is not in the mailbox yet; one with
+    files needs a turn, which writes them into the inbox. One
     statement reads and marks, so no two readers get the same message.
     """
     return _read(conn, rows(conn, CONSUME, {"agent": agent, "now": now_ms, "limit": limit}), now_ms)

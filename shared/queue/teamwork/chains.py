@@ -29,6 +29,7 @@ class MailLimits(NamedTuple):
     """The limits; *total* and *rate*: 0 means none.
 
     Attributes:
+        files_mb: of files that wait for one agent, where its row has no limit of its own.
         total: messages because of one origin.
         rate: messages a minute between two agents, or of one agent to a room; all at once if need be.
     """
@@ -36,11 +37,12 @@ class MailLimits(NamedTuple):
     hops: int = hops.LIMIT
     total: int = 100
     rate: int = 120
+    files_mb: int = 1024
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
         """From the settings."""
-        return cls(total=settings.chain_limit, rate=settings.pair_limit)
+        return cls(total=settings.chain_limit, rate=settings.pair_limit, files_mb=settings.files_limit_mb)
 
 
 class MailRefused(WrongState):

@@ -9,13 +9,15 @@ Nothing else is reachable. What can't be sent is not lost: the agent reads it ag
 the person who asked gets a sentence, and an event is there for the operator.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import apsw
 
 from shared.agents.answer_tags import HandOff, ToDestination, ToTeam
-from shared.channels import registry
+from shared.channels import outgoing_files, registry
+from shared.channels.base import OutgoingFile
 from shared.core import content, hops, ids
 from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import savepoint
@@ -54,39 +56,55 @@ class PassedOn(NamedTuple):
         here: texts for the very place that the answer goes to anyway.
         sent_to: where the others went, in the agent's words.
         problems: a sentence for the person about each text that was not sent.
+        files_here: the files of *here*.
     """
 
     here: tuple[str, ...]
     sent_to: tuple[str, ...]
     problems: tuple[str, ...]
+    files_here: tuple[OutgoingFile, ...] = ()
+
+
+_NO_FILES: Mapping[str, OutgoingFile] = MappingProxyType({})
 
 
 def pass_on(
-    conn: apsw.Connection, asked: Message, said: str, tags: Sequence[HandOff], *, limits: MailLimits, now_ms: int
+    conn: apsw.Connection,
+    asked: Message,
+    said: str,
+    tags: Sequence[HandOff],
+    *,
+    handed: Mapping[str, OutgoingFile] = _NO_FILES,
+    limits: MailLimits,
+    now_ms: int,
 ) -> PassedOn:
     """Send what the tags say, as the agent of *asked*.
 
     Args:
         said: the rest of the answer, which teammates read first.
+        handed: the files that the tags name; one that is not there could not be copied, and is told already.
     """
     here: list[str] = []
+    files_here: list[OutgoingFile] = []
     sent_to: list[str] = []
     refused: list[_NotSent] = []
     for number, (tag, name) in enumerate(_each(tags)):
         if number >= _MOST:
             refused.append(_NotSent(_shown(tag, name), _TOO_MANY, tag.text, _TOO_MANY))
             continue
+        files = [handed[each] for each in tag.files if each in handed]
         if _is_here(conn, asked, tag, name):
             here.append(tag.text)
+            files_here += files
             continue
-        problem = _try_to_send(conn, asked, said, tag, name, limits=limits, now_ms=now_ms)
+        problem = _try_to_send(conn, asked, said, tag, name, files, limits=limits, now_ms=now_ms)
         if problem is None:
             sent_to.append(_shown(tag, name))
         else:
             refused.append(_NotSent(_shown(tag, name), problem.reason, tag.text, problem.told))
     if refused:
         _tell_agent(conn, asked, refused, now_ms=now_ms)
-    return PassedOn(tuple(here), tuple(sent_to), tuple(_sentences(refused)))
+    return PassedOn(tuple(here), tuple(sent_to), tuple(_sentences(refused)), tuple(files_here))
 
 
 def _sentences(refused: Sequence[_NotSent]) -> Iterator[str]:
@@ -124,12 +142,20 @@ def _is_here(conn: apsw.Connection, asked: Message, tag: HandOff, name: str) -> 
 
 
 def _try_to_send(
-    conn: apsw.Connection, asked: Message, said: str, tag: HandOff, name: str, *, limits: MailLimits, now_ms: int
+    conn: apsw.Connection,
+    asked: Message,
+    said: str,
+    tag: HandOff,
+    name: str,
+    files: Sequence[OutgoingFile],
+    *,
+    limits: MailLimits,
+    now_ms: int,
 ) -> _Refused | None:
     """Send it; why it could not be sent, or None."""
     try:
         with savepoint(conn):
-            _send(conn, asked, said, tag, name, limits=limits, now_ms=now_ms)
+            _send(conn, asked, said, tag, name, files, limits=limits, now_ms=now_ms)
     except MailRefused as error:
         chain_ends.tell(conn, error, now_ms=now_ms)
         return _Refused(error.reason, "")
@@ -139,17 +165,27 @@ def _try_to_send(
 
 
 def _send(
-    conn: apsw.Connection, asked: Message, said: str, tag: HandOff, name: str, *, limits: MailLimits, now_ms: int
+    conn: apsw.Connection,
+    asked: Message,
+    said: str,
+    tag: HandOff,
+    name: str,
+    files: Sequence[OutgoingFile],
+    *,
+    limits: MailLimits,
+    now_ms: int,
 ) -> None:
     if isinstance(tag, ToTeam):
         team = teams.get(conn, name.lower())
         if team is None or asked.agent not in team.agents:
             raise NotFound("I am in no team of this name")
-        rooms.post(conn, team, tag.text, from_agent=asked.agent, because=asked, limits=limits, now_ms=now_ms)
+        rooms.post(
+            conn, team, tag.text, from_agent=asked.agent, because=asked, files=files, limits=limits, now_ms=now_ms
+        )
         return
     target = destinations.get(conn, asked.agent, name.lower())
     if isinstance(tag, ToDestination) and target is not None and target.target_chat is not None:
-        responses.enqueue(conn, _to_chat(conn, asked, target.target_chat, tag.text), now_ms=now_ms)
+        responses.enqueue(conn, _to_chat(conn, asked, target.target_chat, tag.text, files), now_ms=now_ms)
         return
     recipient = _recipient(conn, asked.agent, name)
     if recipient is None:
@@ -157,10 +193,12 @@ def _send(
         raise NotFound(f"I can't write to anybody of this name; I can write to: {known or 'nobody'}")
     is_shared = said and not isinstance(tag, ToDestination)
     body = f"{said}{_BETWEEN}{tag.text}" if is_shared else tag.text
-    mailbox.send(conn, asked.agent, recipient, body, because=asked.id, limits=limits, now_ms=now_ms)
+    mailbox.send(conn, asked.agent, recipient, body, because=asked.id, files=files, limits=limits, now_ms=now_ms)
 
 
-def _to_chat(conn: apsw.Connection, asked: Message, chat_id: int, text: str) -> NewResponse:
+def _to_chat(
+    conn: apsw.Connection, asked: Message, chat_id: int, text: str, files: Sequence[OutgoingFile]
+) -> NewResponse:
     chat = chats.get(conn, chat_id)
     if chat is None:
         raise NotFound("this chat is gone")
@@ -174,6 +212,7 @@ def _to_chat(conn: apsw.Connection, asked: Message, chat_id: int, text: str) -> 
         message=text,
         agent=asked.agent,
         content=content.encode({"origin": hops.origin(asked.content, asked.message_id)}),
+        files=outgoing_files.encode(files) if files else "[]",
     )
 
 

@@ -17,10 +17,12 @@ operator is no agent: an answer to the operator is a response on the channel ``i
 room is a line of the room.
 """
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, cast
 
 import apsw
 
+from shared.channels.base import OutgoingFile
 from shared.core import content, hops
 from shared.core.content import AskedFor, MessageContent
 from shared.core.errors import NotFound, WrongState
@@ -30,7 +32,7 @@ from shared.db.queue.message_row import Message
 from shared.db.queue.messages import NewMessage
 from shared.db.roster import agents
 from shared.queue import replies
-from shared.queue.teamwork import chains, rooms
+from shared.queue.teamwork import chains, passed_files, rooms
 from shared.queue.teamwork.chains import MailLimits
 
 CHANNEL = "internal"
@@ -61,6 +63,7 @@ def send(
     urgency: Urgency = "normal",
     conversation_id: str | None = None,
     because: int | None = None,
+    files: Sequence[OutgoingFile] = (),
     limits: MailLimits = chains.LIMITS,
     now_ms: int,
 ) -> int:
@@ -71,10 +74,11 @@ def send(
         conversation_id: None means the conversation of the message *because*, or a new one. A closed conversation is
             replaced by a new one.
         because: the row of the message in whose turn the sender writes.
+        files: copies on this host, which the agent finds in its inbox.
 
     Raises:
         NotFound: there is no such agent.
-        WrongState: the agent writes to itself.
+        WrongState: the agent writes to itself, or can't be given these files.
         MailRefused: the message is beyond a limit; see ``chains``.
     """
     from_agent = None if sender == OPERATOR else _known(conn, sender)
@@ -98,6 +102,9 @@ def send(
             carried["behalf"] = behalf
         thread = cause.message.message_id
         conversation_id = conversation_id or cause.message.conversation_id
+    passed = passed_files.checked(conn, (recipient,), files, limits.files_mb)
+    if files and not body.strip():
+        carried["only_files"] = content.files_in_words(content.decode_list(passed))
     new = NewMessage(
         id_prefix=CHANNEL,
         channel=CHANNEL,
@@ -106,6 +113,7 @@ def send(
         sender=sender,
         message=body,
         content=content.encode(carried),
+        files=passed,
         agent=recipient,
         session_id=sessions.ensure(conn, recipient, None, None, now_ms=now_ms),
         from_agent=from_agent,
@@ -165,21 +173,36 @@ def reply(
     return StoredReply(response=responses.enqueue(conn, new, now_ms=now_ms))
 
 
-def answer(conn: apsw.Connection, asked: Message, text: str, *, now_ms: int) -> Message | None:
+def answer(
+    conn: apsw.Connection,
+    asked: Message,
+    text: str,
+    *,
+    files: Sequence[OutgoingFile] = (),
+    limits: MailLimits = chains.LIMITS,
+    now_ms: int,
+) -> Message | None:
     """Send an agent's text in its turn about *asked* back, if *asked* came from an agent or a room.
+
+    Args:
+        files: copies on this host, which go along.
 
     Returns:
         The message of the person who gets the text instead, or None.
     """
     if _is_of_room(asked):
         team = asked.content["team"]
-        rooms.answer(conn, team, text, from_agent=asked.agent, because=asked.content, now_ms=now_ms)
+        rooms.answer(
+            conn, team, text, from_agent=asked.agent, because=asked.content, files=files, limits=limits, now_ms=now_ms
+        )
         return None
     if asked.channel != CHANNEL:
         return asked
     if asked.content.get("is_answer"):
         asked_for = asked.content.get("behalf")
-        return None if asked_for is None else answer(conn, _restored(asked, asked_for), text, now_ms=now_ms)
+        if asked_for is None:
+            return None
+        return answer(conn, _restored(asked, asked_for), text, files=files, limits=limits, now_ms=now_ms)
     if asked.from_agent is None:
         return asked
     question = mailbox.get(conn, asked.id) or MailboxMessage(
@@ -187,7 +210,8 @@ def answer(conn: apsw.Connection, asked: Message, text: str, *, now_ms: int) -> 
     )
     if question.msg_type in _ANSWERED and agents.get(conn, asked.from_agent) is not None:
         chains.count_answer(conn, asked, now_ms=now_ms)
-        _answer(conn, question._replace(message=asked), text, now_ms=now_ms)
+        text, passed = passed_files.with_answer(conn, (asked.from_agent,), text, files, limits.files_mb)
+        _answer(conn, question._replace(message=asked), text, files=passed, now_ms=now_ms)
     return None
 
 
@@ -211,6 +235,16 @@ def person_of(asked: Message) -> Message | None:
     return asked if asked.from_agent is None else None
 
 
+def agent_reads(conn: apsw.Connection, asked: Message) -> bool:
+    """Whether agents read what the agent of *asked* answers, and no person."""
+    if _is_of_room(asked):
+        return True
+    if asked.channel == CHANNEL and asked.content.get("is_answer"):
+        asked_for = asked.content.get("behalf")
+        return asked_for is not None and agent_reads(conn, _restored(asked, asked_for))
+    return asked.from_agent is not None and reads_answer(conn, asked.from_agent, asked)
+
+
 def _is_of_room(asked: Message) -> bool:
     return asked.channel == rooms.CHANNEL and "team" in asked.content  # else a channel of the same name over REST
 
@@ -222,6 +256,7 @@ def _answer(
     *,
     msg_type: Kind = "message",
     urgency: Urgency = "normal",
+    files: str = "[]",
     now_ms: int,
 ) -> int:
     asked = question.message
@@ -246,6 +281,7 @@ def _answer(
         sender=asked.agent,
         message=text,
         content=content.encode(carried),
+        files=files,
         agent=asker,
         session_id=_session(conn, asker, asked.content.get("asker"), now_ms=now_ms),
         from_agent=asked.agent,

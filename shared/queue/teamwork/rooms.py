@@ -4,8 +4,11 @@ A post starts a turn of every other member; pending posts share a turn. An agent
 *context* for the others, not another question, because otherwise each answer would cause as many more.
 """
 
+from collections.abc import Sequence
+
 import apsw
 
+from shared.channels.base import OutgoingFile
 from shared.core import content, hops
 from shared.core.content import MessageContent
 from shared.core.errors import WrongState
@@ -13,7 +16,7 @@ from shared.db.queue import chat_messages, events, messages, sessions
 from shared.db.queue.message_row import Message
 from shared.db.roster import chats, teams
 from shared.db.roster.teams import Team
-from shared.queue.teamwork import chains
+from shared.queue.teamwork import chains, passed_files
 from shared.queue.teamwork.chains import MailLimits
 
 CHANNEL = "chatroom"
@@ -26,6 +29,7 @@ def post(
     *,
     from_agent: str = chat_messages.USER,
     because: Message | None = None,
+    files: Sequence[OutgoingFile] = (),
     limits: MailLimits = chains.LIMITS,
     now_ms: int,
 ) -> int:
@@ -33,9 +37,10 @@ def post(
 
     Args:
         because: the message in whose turn an agent posts.
+        files: copies on this host, which each member finds in its inbox.
 
     Raises:
-        WrongState: the agent is not in the team.
+        WrongState: the agent is not in the team, or a member can't be given these files.
         MailRefused: the post is beyond a limit; see ``chains``.
     """
     if from_agent == chat_messages.USER:
@@ -47,11 +52,20 @@ def post(
     from shared.agents import prompt  # late: ingest imports this module, and repeats no agent
 
     text = prompt.unwrapped(text)
-    return _say(conn, team, text, from_agent=from_agent, is_question=True, carried=carried, now_ms=now_ms)
+    passed = passed_files.checked(conn, others, files, limits.files_mb)
+    return _say(conn, team, text, from_agent=from_agent, is_question=True, carried=carried, files=passed, now_ms=now_ms)
 
 
 def answer(
-    conn: apsw.Connection, team_id: str, text: str, *, from_agent: str, because: MessageContent, now_ms: int
+    conn: apsw.Connection,
+    team_id: str,
+    text: str,
+    *,
+    from_agent: str,
+    because: MessageContent,
+    files: Sequence[OutgoingFile] = (),
+    limits: MailLimits = chains.LIMITS,
+    now_ms: int,
 ) -> int | None:
     """Store an agent's answer to a post: a line that the others read with their next turn in the room; its id.
 
@@ -63,7 +77,11 @@ def answer(
     carried: MessageContent = {"hops": hops.count(because)}
     if origin := hops.origin(because, ""):
         carried["origin"] = origin
-    return _say(conn, team, text, from_agent=from_agent, is_question=False, carried=carried, now_ms=now_ms)
+    others = [agent for agent in team.agents if agent != from_agent]
+    text, passed = passed_files.with_answer(conn, others, text, files, limits.files_mb)
+    return _say(
+        conn, team, text, from_agent=from_agent, is_question=False, carried=carried, files=passed, now_ms=now_ms
+    )
 
 
 def _say(
@@ -74,6 +92,7 @@ def _say(
     from_agent: str,
     is_question: bool,
     carried: MessageContent,
+    files: str = "[]",
     now_ms: int,
 ) -> int:
     line = chat_messages.append(
@@ -88,6 +107,7 @@ def _say(
         sender=from_agent,
         message=f"[Chat room #{team.id} — @{from_agent}]:\n{text}",
         content=content.encode({"team": team.id, "line": line, **carried}),
+        files=files,
         from_agent=None if from_agent == chat_messages.USER else from_agent,
         trigger=is_question,
     )

@@ -41,7 +41,7 @@ def settle(
     agent_messages.append(conn, one_after_the_other(lines))
     turn_replies = [_pass_on(conn, each, limits, now_ms) if each.tags else each for each in turn_replies]
     turn_replies = [each for each in turn_replies if not (each.is_blank or _was_read(conn, claim, each))]
-    news = outward(conn, claim.agent, claim.session_id, turn_replies, now_ms)
+    news = outward(conn, claim.agent, claim.session_id, turn_replies, now_ms, limits)
     responses.enqueue_many(conn, news, now_ms=now_ms)
     for each in turn_replies:
         agent_notes.leave_unsent_files(
@@ -97,9 +97,11 @@ def _note_session(
 
 def _pass_on(conn: apsw.Connection, reply: TurnReply, limits: MailLimits, now_ms: int) -> TurnReply:
     """Send what the reply's tags say; the reply as it then stands for the place that the message came from."""
-    done = handoffs.pass_on(conn, reply.asked, reply.text, reply.tags, limits=limits, now_ms=now_ms)
+    done = handoffs.pass_on(
+        conn, reply.asked, reply.text, reply.tags, handed=reply.handed, limits=limits, now_ms=now_ms
+    )
     texts = [reply.text, *done.here, *done.problems]
     is_of_person = reply.asked.kind == "chat" and reply.asked.from_agent is None
     if done.sent_to and is_of_person and not any(map(str.strip, texts)):
         texts.append(f"(Passed on to {', '.join(done.sent_to)}.)")
-    return replace(reply, text="\n\n".join(filter(str.strip, texts)))
+    return replace(reply, text="\n\n".join(filter(str.strip, texts)), files=(*reply.files, *done.files_here))

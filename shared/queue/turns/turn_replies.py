@@ -1,7 +1,7 @@
 """What a turn says: to people, to agents and rooms, and in its agent's history."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import apsw
 
@@ -12,7 +12,8 @@ from shared.db.queue.agent_messages import AgentMessage
 from shared.db.queue.claims import Claim
 from shared.db.queue.message_row import Message
 from shared.queue import replies
-from shared.queue.teamwork import mailbox
+from shared.queue.teamwork import chains, mailbox
+from shared.queue.teamwork.chains import MailLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class TurnReply:
         tags: what the agent sends elsewhere.
         said: what its history keeps; None: the text.
         files: copies on this host, which go out with it.
+        handed: copies of the files that *tags* name, by the name that the agent gave.
         problems: the sentences of *text* about files that are not sent.
     """
 
@@ -32,6 +34,7 @@ class TurnReply:
     tags: tuple[HandOff, ...] = ()
     said: str | None = None
     files: tuple[OutgoingFile, ...] = ()
+    handed: Mapping[str, OutgoingFile] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
     @property
@@ -41,11 +44,16 @@ class TurnReply:
 
 
 def outward(
-    conn: apsw.Connection, agent: str, session_id: int, turn_replies: Sequence[TurnReply], now_ms: int
+    conn: apsw.Connection,
+    agent: str,
+    session_id: int,
+    turn_replies: Sequence[TurnReply],
+    now_ms: int,
+    limits: MailLimits = chains.LIMITS,
 ) -> list[responses.NewResponse]:
     """The responses to people; replies to agents and rooms are stored here, a millisecond apart, and return none."""
     places = [
-        (mailbox.answer(conn, each.asked, each.text, now_ms=at_ms), each)
+        (mailbox.answer(conn, each.asked, each.text, files=each.files, limits=limits, now_ms=at_ms), each)
         for at_ms, each in enumerate(turn_replies, now_ms)
     ]
     return [

@@ -39,11 +39,11 @@ from shared.turns.run import already_said, auto_provider, lost_session, model_fa
 from shared.turns.run.answers import TurnAnswers
 from shared.turns.run.continuation import RunningContinuation, SaveOfProvider
 from shared.turns.run.doors import TurnDoors
-from shared.turns.run.files import inbox
+from shared.turns.run.files import inbox, passed_files
 from shared.turns.run.files.inbox import Fetch, no_channel
 from shared.turns.run.lost_session import SessionStory
 from shared.turns.run.permissions import TurnPermissions
-from shared.turns.tools.outbox_files import FilePlace, FileTaker
+from shared.turns.tools.outbox_files import FOR_AGENTS, FilePlace, FileTaker
 
 log = logs.get()
 
@@ -184,10 +184,10 @@ class TurnFacts(NamedTuple):
 
 
 def _taker_of(reader: apsw.Connection, asked: Message) -> FileTaker:
-    """What the person who gets the answer to *asked* can be given; an agent or a room gets no files."""
+    """What the person who gets the answer to *asked* can be given, or the agents; nothing where nobody reads it."""
     person = mailbox.person_of(asked)
     if person is None:
-        return FileTaker()
+        return FOR_AGENTS if mailbox.agent_reads(reader, asked) else FileTaker()
     is_fetched = endings.is_waited_for(reader, person)
     is_sent = person.chat_id is not None and not is_fetched
     return FileTaker(is_fetched, channels.traits(person.channel).files if is_sent else None)
@@ -219,7 +219,7 @@ async def _run(
                     permissions.stands_still(limit)
                 if agent.provider in registry.PROGRAMS:
                     session_files.make_outbox(turn.folder, turn.session)
-                turn = await inbox.with_files(reader, claim, turn, fetch)
+                turn = await inbox.with_files(reader, claim, turn, passed_files.beside(fetch, settings.files))
                 turn = await hear(turn, agent, doors.name, limit_s / 2)
                 if session.continued_by not in (None, agent.provider) and turn.continuation is not None:
                     log.warning("session.of_another_provider", agent=agent.id, session=session.session_id)

@@ -19,7 +19,7 @@ from shared.db.queue.claims import Claim
 from shared.db.queue.message_row import Message
 from shared.queue.turns import TurnReply
 from shared.turns.run.files import answer_files
-from shared.turns.tools.outbox_files import FilePlace, FileTaker
+from shared.turns.tools.outbox_files import FOR_ANY, FilePlace, FileTaker
 
 _LONG = 20_000  # characters; a text of tags and code takes 0.5 ms for each thousand
 
@@ -107,17 +107,29 @@ class TurnAnswers:
         done: list[TurnReply] = []
         for each in self._replies:
             reply = each.reply
+            if any(tag.files for tag in reply.tags):
+                reply = await asyncio.to_thread(_with_handed, reply, place)
             taker = taker_of(reply.asked) if self._may_need_files(each) else FileTaker()
             if each.files or taker.is_fetched:
                 made = await asyncio.to_thread(answer_files.attach, reply.text, each.files, place, taker)
                 said = reply.text if reply.said is None else reply.said
-                reply = replace(reply, text=made.text, files=made.files, said=said, problems=made.problems)
+                problems = (*reply.problems, *made.problems)
+                reply = replace(reply, text=made.text, files=made.files, said=said, problems=problems)
             done.append(reply)
         return done
 
     @staticmethod
     def _may_need_files(each: _Reply) -> bool:
         return bool(each.files) or len(each.reply.text) > answer_files.LONGEST_TEXT
+
+
+def _with_handed(reply: TurnReply, place: FilePlace) -> TurnReply:
+    """The reply with copies of the files that its tags name. Reads and writes files: not for the loop."""
+    names = list(dict.fromkeys(name for tag in reply.tags for name in tag.files))
+    copied = answer_files.copy_all(names, place, FOR_ANY)
+    text = "\n\n".join(filter(str.strip, [reply.text, *copied.notes]))
+    said = reply.text if reply.said is None else reply.said
+    return replace(reply, text=text, said=said, handed=copied.files, problems=copied.notes)
 
 
 def _texts(message: Message) -> tuple[str, ...]:

@@ -106,8 +106,8 @@ class Tool:
         reads: it changes nothing, so a repeated call runs again.
         is_repeatable: the same arguments again mean another call, where the caller gives its calls no ids.
         kicks: the functions that look for work afterwards.
-        hands_over: the file of the outbox that the call hands over, and who gets it. It only reads, and refuses what
-            ``run`` would refuse; the file is copied before the transaction.
+        hands_over: the file of the outbox that the call hands over, and who gets it; None: no file. It only reads, and
+            refuses what ``run`` would refuse; the file is copied before the transaction.
         speaks: the text that the call wants spoken; likewise, it only reads, and the sound is made before.
     """
 
@@ -119,7 +119,7 @@ class Tool:
     reads: bool = False
     is_repeatable: bool = False
     kicks: tuple[str, ...] = ()
-    hands_over: Callable[[ToolCall, Any], HandedOver] | None = None
+    hands_over: Callable[[ToolCall, Any], HandedOver | None] | None = None
     speaks: Callable[[ToolCall, Any], SpokenText] | None = None
 
 

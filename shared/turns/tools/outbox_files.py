@@ -38,6 +38,13 @@ class FileTaker(NamedTuple):
         return self.is_fetched or self.limits is not None
 
 
+FOR_AGENTS = FileTaker(limits=FileLimits(session_files.LARGEST_RECEIVED_BYTES))
+"""Another agent: it finds the copy in its inbox."""
+
+FOR_ANY = FileTaker(limits=FileLimits(session_files.LARGEST_BYTES))
+"""A receiver that is looked up later, and may still refuse it."""
+
+
 def copy_file(name: str, place: FilePlace, taker: FileTaker) -> OutgoingFile:
     """A copy of the file of the outbox, as it goes out. Reads and writes files: not for the loop.
 

@@ -11,7 +11,8 @@ from shared.db.roster import agents, chats, destinations
 from shared.db.roster.destinations import Destination
 from shared.queue.teamwork import mailbox, rooms
 from shared.turns.tools import places
-from shared.turns.tools.base import Arguments, Tool, ToolCall
+from shared.turns.tools.base import Arguments, HandedOver, Tool, ToolCall
+from shared.turns.tools.outbox_files import FOR_AGENTS
 from shared.turns.tools.speaking import Text
 
 _AT_ONCE = 50  # messages that one call takes out of the mailbox
@@ -25,9 +26,18 @@ class SendToAgent(Arguments):
         Field(description="message and task get an answer, which comes as a message of its own; the others none"),
     ] = "message"
     is_urgent: Annotated[bool, Field(description="interrupts what the agent does")] = False
+    file: Annotated[
+        str | None,
+        Field(min_length=1, max_length=1000, description="a file of your outbox, which the agent gets in its inbox"),
+    ] = None
 
 
-def _send(call: ToolCall, given: SendToAgent) -> str:
+def _recipient(call: ToolCall, given: SendToAgent) -> str:
+    """The agent to write to.
+
+    Raises:
+        PostroomError: it can't be written to.
+    """
     found = places.destination(call, given.agent)
     if found.target_agent is None:
         raise ConfigInvalid(f"{given.agent!r} is a chat: use send_message to write there")
@@ -35,20 +45,32 @@ def _send(call: ToolCall, given: SendToAgent) -> str:
         raise WrongState(f"agent {given.agent!r} was deleted")
     if call.asked is not None and mailbox.reads_answer(call.conn, found.target_agent, call.asked):
         raise WrongState(f"agent {given.agent!r} asked you, and reads the answer of this turn: say it there")
+    return found.target_agent
+
+
+def _hand_over(call: ToolCall, given: SendToAgent) -> HandedOver | None:
+    _recipient(call, given)
+    return None if given.file is None else HandedOver(given.file, FOR_AGENTS)
+
+
+def _send(call: ToolCall, given: SendToAgent) -> str:
+    recipient = _recipient(call, given)
     call.act()
     mailbox.send(
         call.conn,
         call.agent.id,
-        found.target_agent,
+        recipient,
         places.words(call, given.text),
         msg_type=given.kind,
         urgency="urgent" if given.is_urgent else "normal",
         because=call.asked.id if call.asked is not None else None,
+        files=() if call.file is None else (call.file,),
         limits=call.limits,
         now_ms=call.now_ms,
     )
     answer = "Its answer comes as a message of its own; don't wait for it." if given.kind in ("message", "task") else ""
-    return f"Sent to agent {given.agent}. {answer}".strip()
+    along = "" if call.file is None else f" with {call.file.name}"
+    return f"Sent to agent {given.agent}{along}. {answer}".strip()
 
 
 class ConsumeMessages(Arguments):
@@ -101,11 +123,12 @@ TOOLS = (
         SendToAgent,
         _send,
         kicks=("dispatch",),
+        hands_over=_hand_over,
     ),
     Tool(
         "consume_messages",
         "Take the waiting messages of other agents out of this conversation now, instead of getting each in a turn of "
-        "its own. Answers with their texts.",
+        "its own. Answers with their texts. A message with files stays: its turn has them.",
         ConsumeMessages,
         _consume,
         is_repeatable=True,

@@ -191,6 +191,8 @@ class SessionToolbox:
             return await spoken_files.make(tool.speaks(call, checked), self._speak, call.agent, target)
         assert tool.hands_over is not None  # noqa: S101 - one of the two is there
         handed = tool.hands_over(call, checked)
+        if handed is None:
+            return spoken_files.NOTHING
         try:
             file = await asyncio.to_thread(outbox_files.copy_file, handed.name, place, handed.taker)
         except NotSendable as error:

@@ -13,8 +13,8 @@ TAGS = {
     "nested brackets": ("[@bob: see a[1] and [x](y)]!", "!", (ToTeammates(("bob",), "see a[1] and [x](y)"),)),
     "a team": ("[#dev: shipped [v2]]", "", (ToTeam("dev", "shipped [v2]"),)),
     "a file": ("Here: [send_file: out/a b.pdf]", "Here:", (SendFile("out/a b.pdf"),)),
-    "a tag in a message is text there": (
-        '<message to="f">[@bob: x] [send_file: a]</message>', "", (ToDestination("f", "[@bob: x] [send_file: a]"),)
+    "a tag in a message is text there, but for a file": (
+        '<message to="f">[@bob: x] [send_file: a]</message>', "", (ToDestination("f", "[@bob: x]", ("a",)),)
     ),
     "not closed": ("[@bob: fix\n[@eve: this]", "[@bob: fix", (ToTeammates(("eve",), "this"),)),
     "a message that is not closed": ('<message to="f">x', '<message to="f">x', ()),
@@ -58,3 +58,23 @@ def test_an_agent_may_pass_on_what_a_person_asks_for_in_its_own_words():
 @pytest.mark.parametrize("text", ["[@a:[" * 100_000, '<message to="f">' * 50_000, "[@a: x]" * 20_000])
 def test_many_tags_take_no_long_time(text):
     assert len(answer_tags.read(text).tags) in (0, 20_000)
+
+
+FILES = {
+    "of a teammate": ("[@bob: look [send_file: a.pdf] now]", ToTeammates(("bob",), "look  now", ("a.pdf",))),
+    "alone": ("[@bob: [send_file: a.pdf]]", ToTeammates(("bob",), "", ("a.pdf",))),
+    "of a room": ("[#dev: it is done [send_file: a.pdf]]", ToTeam("dev", "it is done", ("a.pdf",))),
+    "two": ('<message to="x">two [send_file: a][send_file: b]</message>', ToDestination("x", "two", ("a", "b"))),
+    "in code": ("[@bob: type `[send_file: a.pdf]`]", None),
+}
+
+
+@pytest.mark.parametrize(("text", "tag"), FILES.values(), ids=FILES)
+def test_a_file_in_a_tag_goes_where_the_tag_goes(text, tag):
+    assert answer_tags.read(text).tags == (tag or ToTeammates(("bob",), "type `[send_file: a.pdf]`"),)
+
+
+def test_a_file_that_a_person_names_is_not_sent_along():
+    heard = ["please say [send_file: /secret] to bob"]
+    read = answer_tags.read("[@bob: Ana says [send_file: /secret] to you]", heard)
+    assert read.tags == (ToTeammates(("bob",), "Ana says [send_file: /secret] to you"),)

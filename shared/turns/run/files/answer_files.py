@@ -4,7 +4,7 @@ A client that fetches its answers over REST gets the files' paths with them, and
 the files that it can send; long texts go out in pages there. Whatever is not sent is told, to the person and the agent.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from shared.agents import session_files
@@ -31,25 +31,39 @@ class Attached(NamedTuple):
     problems: tuple[str, ...]
 
 
+class Copied(NamedTuple):
+    """Copies of files of the outbox, by the names that the agent gave, and a sentence about each of the others."""
+
+    files: Mapping[str, OutgoingFile]
+    notes: tuple[str, ...]
+
+
+def copy_all(wanted: Sequence[str], place: FilePlace, taker: FileTaker) -> Copied:
+    """Copy the files that the agent names, as many as one answer may have. Reads and writes files: not for the loop."""
+    files: dict[str, OutgoingFile] = {}
+    notes: list[str] = []
+    for name in wanted[:MOST_FILES]:
+        try:
+            files[name] = copy_file(name, place, taker)
+        except NotSendable as error:
+            notes.append(part_plan.told(_shown(name), str(error)))
+    if len(wanted) > MOST_FILES:
+        notes.append(f"({len(wanted) - MOST_FILES} more files were not sent: {MOST_FILES} is the most.)")
+    return Copied(files, tuple(notes))
+
+
 def attach(text: str, wanted: Sequence[str], place: FilePlace, taker: FileTaker) -> Attached:
     """The answer with copies of its files. Reads and writes files: not for the loop.
 
     Args:
         wanted: the files that the agent sends, as it named them.
     """
-    sent: list[OutgoingFile] = []
-    notes: list[str] = []
-    for name in wanted[:MOST_FILES]:
-        try:
-            sent.append(copy_file(name, place, taker))
-        except NotSendable as error:
-            notes.append(part_plan.told(_shown(name), str(error)))
-    if len(wanted) > MOST_FILES:
-        notes.append(f"({len(wanted) - MOST_FILES} more files were not sent: {MOST_FILES} is the most.)")
+    copied = copy_all(list(dict.fromkeys(wanted)), place, taker)
+    sent, notes = list(copied.files.values()), copied.notes
     text = "\n\n".join(filter(None, [text, *notes]))
     if taker.is_fetched:
         text, sent = _with_preview(text, place, sent)
-    return Attached(text, tuple(sent), tuple(notes))
+    return Attached(text, tuple(sent), notes)
 
 
 def _shown(name: str) -> str:

@@ -29,7 +29,7 @@ from shared.db.queue.claims import Claim
 log = logs.get()
 
 MOST_FILES = 20  # of one message
-LARGEST_BYTES = 20 * 1024 * 1024  # of one file
+LARGEST_BYTES = session_files.LARGEST_RECEIVED_BYTES  # of one file
 MOST_BYTES = 100 * 1024 * 1024  # of the files of one turn
 
 Fetch = Callable[[str, Mapping[str, Any], int], Awaitable[bytes]]

@@ -21,7 +21,7 @@ from shared.agents.base import SESSIONS, session_folder
 from shared.agents.programs import disk
 from shared.core import logs
 from shared.core.settings import Settings
-from shared.db.queue import messages
+from shared.db.queue import mailbox, messages
 from shared.db.roster import agents
 from shared.db.roster.agents import Agent
 
@@ -151,13 +151,17 @@ def _key(found: os.stat_result) -> tuple[int, int, int]:
     return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
-def delete_sent(store: Path, *, older_than_ms: int) -> int:
+def delete_sent(conn: apsw.Connection, store: Path, *, older_than_ms: int) -> int:
     """Delete old folders of copies of what agents sent (``shared/turns/run/answers``): the number of folders.
+
+    What an agent passed on, and the other one has not had, stays.
 
     Raises:
         OSError: a folder can't be read or deleted.
     """
     old = [each for each in store.iterdir() if each.stat().st_mtime * 1000 < older_than_ms] if store.is_dir() else []
-    for folder in old[:_MOST_SENT]:
+    awaited = {each.partition("/")[0] for each in mailbox.waiting_files(conn)} if old else set()
+    doomed = [folder for folder in old if folder.name not in awaited][:_MOST_SENT]
+    for folder in doomed:
         rmtree(folder)
-    return len(old[:_MOST_SENT])
+    return len(doomed)
