@@ -147,16 +147,6 @@ def readable(data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def time_span(ms: int) -> str:
-    """A duration in the two largest units: ``2 d 3 h``, ``14 min``, ``5 s``."""
-    left, parts = max(ms, 0) // 1000, []
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
-        count, left = divmod(left, size)
-        if count:
-            parts.append(f"{count} {unit}")
-    return " ".join(parts[:2]) or "0 s"
-
-
 def in_dollars(micro: int | None) -> str:
     """``$1.25``; fractions of a cent only where there are any; empty where no price is known."""
     if micro is None:

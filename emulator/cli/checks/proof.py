@@ -5,8 +5,8 @@ from pathlib import Path
 import apsw
 
 from emulator.cli.checks.finding import Finding, ok, warning
-from emulator.cli.output import time_span
 from shared.core.errors import PostroomError
+from shared.core.time.durations import time_span
 from shared.db.engine import meta, restore_proofs
 from shared.db.engine.connection import open_connection
 from shared.db.replica import replica_problems, replica_report

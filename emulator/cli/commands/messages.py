@@ -18,9 +18,9 @@ from emulator.cli.output import (
     readable,
     result,
     shorten,
-    time_span,
 )
 from shared.core.time import clock
+from shared.core.time.durations import time_span
 
 app = group("Messages to agents: pending, running or dead, and the history of each.")
 

@@ -9,9 +9,11 @@ import typer
 from emulator.base import errors
 from emulator.cli.client import RestClient
 from emulator.cli.commands import setting_options
-from emulator.cli.commands.frame import command, group
+from emulator.cli.commands.frame import Limit, command, group
 from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result, shorten
 from shared.core.row_settings import camel
+from shared.core.time import clock
+from shared.core.time.durations import time_span
 from shared.db.queue.schedules.settings import SETTINGS
 
 app = group("Schedules: messages that agents get later, once or repeatedly.")
@@ -82,7 +84,7 @@ def add_schedule(
     place = _places(api, [made])[made.get("chatId")]
     return result(
         saved,
-        f"Schedule {made['id']}: agent {agent} gets this text {_rhythm(made)}, next at {_next(made)}. "
+        f"Schedule {made['id']}: agent {agent} gets this text {_rhythm(made)}; next run {_next(made)}. "
         f"The answer goes to {place}.",
     )
 
@@ -107,7 +109,7 @@ def set_schedule(
         raise errors.UsageError("what is to change? Name an option; `--help` lists them")
     saved = api.put("schedules", _find(api, schedule)["id"], body=change)
     made = saved["schedule"]
-    return result(saved, f"Schedule {made['id']} is changed: it runs {_rhythm(made)}, next at {_next(made)}.")
+    return result(saved, f"Schedule {made['id']} is changed: it runs {_rhythm(made)}; next run {_next(made)}.")
 
 
 def _rhythm_of(daily: str | None, cron: str | None, at: str | None) -> dict[str, str | None]:
@@ -147,8 +149,9 @@ def _places(api: RestClient, found: Iterable[dict[str, Any]]) -> dict[int | None
 
 @command(app, "show")
 def show_schedule(api: RestClient, schedule: Id) -> CommandResult:
-    """Show one schedule."""
+    """Show one schedule, and what became of its last run."""
     found = _find(api, schedule)
+    last = api.get("schedules", found["id"], "runs", limit=1)
     facts = {
         "schedule": found["id"],
         "label": found["label"] if found["label"] != found["id"] else None,
@@ -156,12 +159,31 @@ def show_schedule(api: RestClient, schedule: Id) -> CommandResult:
         "when": _rhythm(found),
         "next": _next(found),
         "answer to": _places(api, [found])[found.get("chatId")],
+        "last run": f"{local_time(last[0]['dueAt'])[:10]} {last[0]['words']}" if last else "(none yet)",
         "as": f"{found['channel']} {found['sender']}",
         "next one created": local_time(found["createdAt"]),
         **setting_options.facts(SETTINGS, {name: found[camel(name)] for name in SETTINGS}),
         "text": found["message"],
     }
     return result(found, FactList(facts))
+
+
+@command(app, "history")
+def show_history(
+    api: RestClient,
+    schedule: Annotated[
+        str, typer.Argument(metavar="SCHEDULE", help="Its id or its label; once it has ended, its id.")
+    ],
+    limit: Limit = 20,
+) -> CommandResult:
+    """Tell what became of the runs of a schedule, newest first, and which were missed, and why."""
+    found = api.get("schedules", schedule, "runs", limit=limit)
+    table = TextTable(
+        ("due", "what happened", "tokens"),
+        [(local_time(each["dueAt"]), each["words"], each["tokens"]) for each in found],
+        f"Schedule {schedule} has not run yet.",
+    )
+    return result(found, table)
 
 
 @command(app, "pause")
@@ -186,7 +208,7 @@ def _switch(api: RestClient, schedule: str, *, is_on: bool) -> CommandResult:
     if _find(api, schedule)["enabled"] is is_on:
         raise errors.EmulatorError(f"schedule {schedule} is {'not paused' if is_on else 'already paused'}")
     saved = api.put("schedules", schedule, body={"enabled": is_on})
-    state = f"continues at {_next(saved['schedule'])}" if is_on else "is paused"
+    state = f"continues; next run {_next(saved['schedule'])}" if is_on else "is paused"
     return result(saved, f"Schedule {schedule} {state}.")
 
 
@@ -198,9 +220,20 @@ def _find(api: RestClient, schedule: str) -> dict[str, Any]:
     raise errors.DoesNotExist(f"there is no schedule {schedule!r}; `{api.command_line('schedules list')}` lists them")
 
 
+_DAILY = re.compile(r"([0-9]{1,2}) ([0-9]{1,2}) \* \* \*")
+
+
 def _rhythm(of: dict[str, Any]) -> str:
-    return f"{of['cron']} ({of['timezone']})" if of["cron"] else "once"
+    """``daily at 09:00 (Europe/Zurich)``; other rhythms as their cron expression."""
+    if not of["cron"]:
+        return "once"
+    daily = _DAILY.fullmatch(of["cron"])
+    rhythm = f"daily at {int(daily[2]):02}:{int(daily[1]):02}" if daily else of["cron"]
+    return f"{rhythm} ({of['timezone']})"
 
 
 def _next(of: dict[str, Any]) -> str:
-    return local_time(of["nextAt"]) if of["enabled"] else "paused"
+    """``2026-11-27 09:00:00, in 12 h 4 min``."""
+    if not of["enabled"]:
+        return "paused"
+    return f"{local_time(of['nextAt'])}, in {time_span(of['nextAt'] - clock.now_ms())}"

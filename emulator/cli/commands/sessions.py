@@ -6,8 +6,9 @@ import typer
 
 from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import Limit, command, group
-from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result, shorten, time_span
+from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result, shorten
 from shared.core.time import clock
+from shared.core.time.durations import time_span
 
 app = group("Sessions: the context of each agent in each chat, and the ways to start over.")
 

@@ -12,7 +12,8 @@ from emulator.base.errors import EmulatorError
 from emulator.cli import client, output
 from emulator.cli.client import RestClient
 from emulator.cli.commands import frame
-from emulator.cli.output import CommandResult, FactList, local_time, result, time_span
+from emulator.cli.output import CommandResult, FactList, local_time, result
+from shared.core.time.durations import time_span
 
 NOT_WELL = 1
 _LIMIT_S = 2.0  # the emulator has waited for the API already

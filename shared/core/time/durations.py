@@ -1,4 +1,4 @@
-"""Durations as people write them in commands and settings: ``500ms``, ``10s``, ``5m``, ``24h``."""
+"""Durations: as people write them in commands and settings (``500ms``, ``10s``, ``5m``, ``24h``), and in words."""
 
 import re
 
@@ -16,3 +16,13 @@ def parse_ms(text: str) -> int:
     if match is None:
         raise ValueError(f"{text!r} is not a duration; write a whole number and ms, s, m or h, such as 500ms or 10s")
     return int(match[1]) * _UNIT_MS[match[2]]
+
+
+def time_span(ms: int) -> str:
+    """A duration in the two largest units: ``2 d 3 h``, ``14 min``, ``5 s``."""
+    left, parts = max(ms, 0) // 1000, []
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2]) or "0 s"

@@ -101,6 +101,7 @@ def _enqueue(
         conn,
         messages.NewMessage(
             given_id=body.messageId,
+            id_prefix="task" if body.recurrence else "api",
             kind="task" if body.recurrence else "chat",
             message=body.message,
             process_after=body.processAfter,

@@ -24,8 +24,10 @@ from shared.db.queue.schedules.series import Kind, Plan
 from shared.db.queue.schedules.settings import ScheduleSettings
 from shared.db.roster import agents, chats, destinations, wirings
 from shared.db.roster.chats import Chat
+from shared.db.views import runs
+from shared.db.views.runs import RunView
 from shared.queue import schedules, series
-from shared.rest.http.common import OK, Ok
+from shared.rest.http.common import OK, LimitQuery, Ok
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.messages import ChannelName, Name, address
@@ -296,4 +298,16 @@ async def delete_schedule(service: Service, *, id: str) -> Ok:
     return OK
 
 
-ENDPOINTS = (get_schedules, post_schedule, put_schedule, delete_schedule)
+@endpoint("GET", "/api/schedules/{id}/runs", {404: "there is no such schedule"})
+async def get_runs(service: Service, *, id: str, query: LimitQuery) -> list[RunView]:
+    """List what became of the runs of a schedule and what it missed, newest first; by its id also once it has ended."""
+    conn = service.reader
+    with contextlib.suppress(RequestRefused):
+        id = _plan_named(conn, id).series_id
+    found = runs.of_series(conn, id, now_ms=clock.now_ms(), limit=query.limit)
+    if not found:
+        _plan_named(conn, id)
+    return found
+
+
+ENDPOINTS = (get_schedules, post_schedule, put_schedule, delete_schedule, get_runs)

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from emulator.cli import output
-from emulator.cli.output import FactList, TextTable, local_time, readable, result, shorten, time_span
+from emulator.cli.output import FactList, TextTable, local_time, readable, result, shorten
+from shared.core.time.durations import time_span
 from tests.support import NOW
 
 

@@ -16,9 +16,9 @@ from emulator.cli.output import (
     readable,
     result,
     shorten,
-    time_span,
 )
 from shared.core.time import clock
+from shared.core.time.durations import time_span
 
 app = group("Approvals: requests that wait for a decision, and past decisions.")
 

@@ -8,8 +8,9 @@ import typer
 from emulator.base import errors
 from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import Limit, command, group
-from emulator.cli.output import CommandResult, TextTable, local_time, result, time_span
+from emulator.cli.output import CommandResult, TextTable, local_time, result
 from shared.core.time import clock
+from shared.core.time.durations import time_span
 
 app = group("Pairings: the one-time codes and their status.")
 

@@ -11,7 +11,8 @@ from emulator.cli import client, output
 from emulator.cli.client import RestClient
 from emulator.cli.commands import frame
 from emulator.cli.commands.replica import bucket
-from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result, time_span
+from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result
+from shared.core.time.durations import time_span
 
 NOT_WELL = 1
 _SNAPSHOTS = 9

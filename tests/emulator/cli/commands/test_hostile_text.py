@@ -90,6 +90,8 @@ COMMANDS = {
     "schedules list": [],
     "schedules show": ["SCHEDULE"],
     "schedules add": ["coder", HOSTILE, "--daily", "9:00", "--chat", "1", "--label", HOSTILE],
+    "schedules history": ["SCHEDULE"],
+    "schedules set": ["SCHEDULE", "--text", HOSTILE, "--label", HOSTILE],
     "schedules pause": [HOSTILE],
     "schedules resume": [HOSTILE],
     "schedules cancel": [HOSTILE],

@@ -191,13 +191,13 @@ def test_schedules_are_listed_paused_resumed_and_cancelled(postroom: Postroom) -
     plan(postroom, "later", cron=None, runAt="2099-01-01T00:00:00Z")
     _, first, second = postroom.run("schedules", "list").stdout.splitlines()
     assert first.split()[:3] == [daily, "daily", "assistant"]
-    assert "0 9 * * * (Europe/Zurich)" in first
+    assert "daily at 09:00 (Europe/Zurich)" in first
     assert " once " in second
     assert postroom.run("schedules", "pause", "daily").stdout == "Schedule daily is paused.\n"
     assert sorted(statuses(postroom, "messages")) == ["paused", "pending"]
     assert "already paused" in postroom.refused("schedules", "pause", daily, code=1)
     assert ["next", "paused"] in [line.split() for line in postroom.run("schedules", "show", daily).stdout.splitlines()]
-    assert postroom.run("schedules", "resume", daily).stdout.startswith(f"Schedule {daily} continues at 20")
+    assert postroom.run("schedules", "resume", daily).stdout.startswith(f"Schedule {daily} continues; next run 20")
     assert "is not paused" in postroom.refused("schedules", "resume", daily, code=1)
     assert postroom.run("schedules", "cancel", "daily").stdout == "Schedule daily is cancelled.\n"
     assert [each["label"] for each in postroom.json("schedules", "list", "--agent", "assistant")] == ["later"]
@@ -211,7 +211,9 @@ def test_a_daily_task_is_made_whose_answer_reaches_a_chat_or_a_person(postroom: 
         arguments = ["schedules", "add", "assistant", "tidy up", "--daily", "9:05", "--timezone", "Europe/Zurich", *to]
         said = postroom.run(*arguments).stdout
         made = said.split()[1].rstrip(":")
-        assert said.startswith(f"Schedule {made}: agent assistant gets this text 5 9 * * * (Europe/Zurich), next at 20")
+        assert said.startswith(
+            f"Schedule {made}: agent assistant gets this text daily at 09:05 (Europe/Zurich); next run 20"
+        )
         assert said.endswith(f"The answer goes to chat {number} (telegram 4711).\n")
         assert f"chat {number} (telegram 4711)" in postroom.run("schedules", "list").stdout
         assert f"chat {number} (telegram 4711)" in postroom.run("schedules", "show", made).stdout
@@ -227,7 +229,9 @@ def test_the_settings_of_a_schedule_are_options_and_can_change(postroom: Postroo
     shown = postroom.run("schedules", "show", "tidy").stdout
     assert ("missed runs       skip" in shown, "late by at most   600 s" in shown) == (True, True)
     said = postroom.run("schedules", "set", "tidy", "--grace", "", "--daily", "10:00", "--text", "tidy more").stdout
-    assert "is changed: it runs 0 10 * * * " in said
+    assert "is changed: it runs daily at 10:00 (" in said
+    assert postroom.run("schedules", "history", "tidy").stdout == "Schedule tidy has not run yet.\n"
+    assert "(none yet)" in postroom.run("schedules", "show", "tidy").stdout
     found = postroom.json("schedules", "list", "--agent", "assistant")
     assert [(each["misfire"], each["graceMs"], each["message"]) for each in found] == [("skip", None, "tidy more")]
 
@@ -268,6 +272,7 @@ REFUSED = {
         "there is no chat 9999; ",
     ),
     "no such schedule": (["schedules", "show", "never"], 66, "there is no schedule 'never'"),
+    "no such schedule that ran": (["schedules", "history", "never"], 66, "'never' not found"),
     "no such schedule to pause": (["schedules", "pause", "never"], 66, "there is no schedule 'never'"),
     "no such schedule to end": (["schedules", "cancel", "never"], 66, "'never' not found"),
 }

@@ -2,13 +2,13 @@ import pytest
 
 from shared.core.row_settings import camel
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import responses
+from shared.db.queue import claims, responses
 from shared.db.queue.schedules.settings import SETTINGS
 from shared.queue import deliveries, turns
 from shared.queue.turns import TurnReply
 from tests.api_client import ask, call, get, post
 from tests.approval_requests import person
-from tests.support import NOW, column, dump, make_agent, make_chat, take, wire
+from tests.support import LEASE, NOW, column, dump, make_agent, make_chat, take, wire
 
 DAILY = {"agentId": "coder", "message": "tidy up", "cron": "0 9 * * *", "label": "daily", "timezone": "Europe/Zurich"}
 KEYS = {
@@ -67,6 +67,21 @@ def test_what_a_schedule_does_about_missed_runs_is_chosen_and_can_change(serving
     changed = changed.json()["schedule"]
     assert (changed["misfire"], changed["graceMs"]) == ("skip", None)
     assert rows(coder, "SELECT misfire, grace_ms FROM messages") == [("skip", None)]
+
+
+def test_the_history_of_a_schedule_is_told_by_its_label_and_after_its_end_by_its_id(serving, coder):
+    made = make(serving)
+    with transaction(coder):
+        rows(coder, "UPDATE messages SET process_after = :at, scheduled_at = :at", {"at": NOW})
+    (session,) = column(coder, "SELECT session_id FROM messages")
+    with transaction(coder):
+        claim = claims.claim(coder, "coder", session, token="turn_a", now_ms=NOW, lease_ms=LEASE, limit=1)
+        turns.settle(coder, claim, [TurnReply("tidied", claim.asked[0])], None, now_ms=NOW + 14_000)
+    (told,) = get(serving, "/api/schedules/daily/runs").json()
+    assert (told["outcome"], told["words"]) == ("answered", "ran 09:00:00, 14 s, said: tidied")
+    call(serving, ("DELETE", "/api/schedules/daily", {}))
+    assert get(serving, f"/api/schedules/{made['id']}/runs").json() == [told]
+    assert get(serving, "/api/schedules/daily/runs").status_code == 404
 
 
 def test_a_reminder_may_be_too_late_as_well(serving, coder):

@@ -1,0 +1,236 @@
+"""What became of a schedule's runs, in words: by the agent's history and the events, which outlive the messages."""
+
+from datetime import datetime
+from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo
+
+import apsw
+from typing_extensions import TypedDict
+
+from shared.core import content
+from shared.core.time import cron
+from shared.core.time.durations import time_span
+from shared.db.engine.connection import rows
+from shared.db.queue.schedules import missed_runs
+from shared.db.queue.schedules.missed_runs import MissedRuns
+from shared.db.queue.schedules.response_series import RESPONSES
+
+Outcome = Literal["answered", "silent", "ended", "sent", "not_run", "failed", "cancelled", "running", "waits", "missed"]
+_MOST_COUNTED = 1000  # instants of one gap
+_LATE_MS = 60_000  # from here on the sentence says how late a run began
+_LONGEST_SAID = 200
+
+
+class RunView(TypedDict):
+    """A run of a schedule, or instants that got none. *words*: the same as a sentence, in the schedule's time zone.
+
+    *outcome*: ``answered``, ``silent`` (it ended without an answer), ``ended`` (what it said is not known), ``sent`` (a
+    text without an agent), ``not_run`` (no model was asked), ``failed``, ``cancelled``, ``running``, ``waits`` (for
+    another attempt), ``missed``. *count*: of a ``missed`` one, how many instants from *dueAt* on; 1000 stands for more
+    too. *reason*: why it was not run, failed, was cancelled or missed. *said*: the beginning of the answer.
+    *requests*, *tokens*: of models.
+    """
+
+    dueAt: int
+    outcome: Outcome
+    words: str
+    count: int
+    messageId: str
+    startedAt: int | None
+    endedAt: int | None
+    reason: str | None
+    said: str | None
+    requests: int
+    tokens: int
+
+
+class _End(NamedTuple):
+    """How a run ended, and when, in ms UTC."""
+
+    outcome: Outcome
+    at_ms: int | None = None
+    reason: str | None = None
+    said: str | None = None
+
+
+_BEGUN = """
+    SELECT message_id, due_at, started_at, timezone
+      FROM schedule_runs
+     WHERE series_id = :series
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+
+_ANSWER = """
+    SELECT content, created_at
+      FROM agent_messages
+     WHERE message_id = :id AND message_id GLOB 'task_*' AND role = 'assistant'
+     ORDER BY id DESC
+     LIMIT 1
+"""
+
+_NOTES = """
+    SELECT type, created_at, data
+      FROM events
+     WHERE message_id = :id AND type <> 'message_received' AND type <> 'chain_step_start'
+       AND type <> 'chain_step_done' AND type <> 'response_ready' AND type <> 'response_acked'
+     ORDER BY id DESC
+     LIMIT 50
+"""
+
+_ROW = "SELECT status, last_error, updated_at FROM messages WHERE message_id = :id"
+
+_WAITING = """
+    SELECT last_error
+      FROM responses
+     WHERE series_id = :series AND (status = 'pending' OR status = 'delivering' OR status = 'paused')
+       AND message_id = :id
+"""
+
+_USED = """
+    SELECT ifnull(sum(requests), 0), ifnull(sum(input + output + cache_read + cache_write), 0)
+      FROM usage
+     WHERE created_at >= :since AND created_at <= :until
+       AND EXISTS (SELECT 1 FROM json_each(messages) WHERE value = :id)
+"""
+
+_ENDED_BY: dict[str, Outcome] = {
+    "turn_not_run": "not_run",
+    "message_dead": "failed",
+    "message_cancelled": "cancelled",
+    "response_dead": "failed",
+}
+
+_MISSED = {
+    "too_late": "it could not begin in time",
+    "coalesced": "another run, late or long, stood for it",
+    "ended": "it had not begun when the schedule was cancelled",
+}
+
+
+def of_series(conn: apsw.Connection, series_id: str, *, now_ms: int, limit: int) -> list[RunView]:
+    """The newest runs of the series and what it missed, newest first; of one that has ended too."""
+    begun = rows(conn, _BEGUN, {"series": series_id, "limit": limit})
+    found = [
+        _run(conn, series_id, message_id, due_at, started_at, timezone or "UTC", now_ms)
+        for message_id, due_at, started_at, timezone in begun
+    ]
+    found += map(_missed, missed_runs.newest(conn, series_id, limit=limit))
+    return sorted(found, key=lambda each: each["dueAt"], reverse=True)[:limit]
+
+
+def _run(
+    conn: apsw.Connection,
+    series_id: str,
+    message_id: str,
+    due_at: int,
+    started_at: int,
+    timezone: str,
+    now_ms: int,
+) -> RunView:
+    is_response = message_id.startswith(f"{RESPONSES.id_prefix}_")
+    end = _response_end(conn, series_id, message_id) if is_response else _message_end(conn, message_id)
+    until = now_ms if end.at_ms is None else end.at_ms
+    ((requests, tokens),) = rows(conn, _USED, {"id": message_id, "since": started_at, "until": until})
+    return {
+        "dueAt": due_at,
+        "outcome": end.outcome,
+        "words": _sentence(end, due_at, started_at, ZoneInfo(timezone)),
+        "count": 1,
+        "messageId": message_id,
+        "startedAt": started_at,
+        "endedAt": end.at_ms,
+        "reason": end.reason,
+        "said": end.said,
+        "requests": requests,
+        "tokens": tokens,
+    }
+
+
+def _message_end(conn: apsw.Connection, message_id: str) -> _End:
+    row = rows(conn, _ROW, {"id": message_id})
+    status, error, updated_at = row[0] if row else (None, None, None)
+    if status == "processing":
+        return _End("running")
+    if status in ("pending", "paused"):
+        return _End("waits", reason=error)
+    end = _noted(conn, message_id)
+    for text, at_ms in rows(conn, _ANSWER, {"id": message_id}):
+        if end is None or (end.at_ms is not None and end.at_ms < at_ms):
+            return _End("answered", at_ms, said=_shortened(text))
+    return end or _End("silent" if message_id.startswith("task_") else "ended", updated_at)
+
+
+def _response_end(conn: apsw.Connection, series_id: str, message_id: str) -> _End:
+    for (error,) in rows(conn, _WAITING, {"series": series_id, "id": message_id}):
+        return _End("waits", reason=error)
+    return _noted(conn, message_id) or _End("sent")
+
+
+def _noted(conn: apsw.Connection, message_id: str) -> _End | None:
+    """The end that the newest event of an end tells."""
+    for type_, at_ms, data in rows(conn, _NOTES, {"id": message_id}):
+        if type_ in _ENDED_BY:
+            return _End(_ENDED_BY[type_], at_ms, content.readable(data).get("reason"))
+    return None
+
+
+def _missed(missed: MissedRuns) -> RunView:
+    instants = cron.between(
+        missed.recurrence, missed.timezone, due_ms=missed.due_at, until_ms=missed.until_at, most=_MOST_COUNTED
+    )
+    zone = ZoneInfo(missed.timezone or "UTC")
+    span = _clock(missed.due_at, zone)
+    if len(instants) > 1:
+        more = " or more" if len(instants) == _MOST_COUNTED else ""
+        last = f"{_day(instants[-1], zone)} {_clock(instants[-1], zone)}"
+        span = f"{span} and later, {len(instants)} runs{more} until {last}"
+    return {
+        "dueAt": missed.due_at,
+        "outcome": "missed",
+        "words": f"missed {span}: {_MISSED[missed.reason]}",
+        "count": len(instants),
+        "messageId": missed.message_id,
+        "startedAt": None,
+        "endedAt": None,
+        "reason": missed.reason,
+        "said": None,
+        "requests": 0,
+        "tokens": 0,
+    }
+
+
+# -- words
+
+
+def _sentence(end: _End, due_at: int, started_at: int, zone: ZoneInfo) -> str:
+    """``ran 08:00:02, 14 s, said: Nothing new.`` Pure."""
+    began = _clock(started_at, zone)
+    if started_at - due_at >= _LATE_MS:
+        began += f" ({time_span(started_at - due_at)} late)"
+    took = "" if end.at_ms is None else f", {time_span(max(end.at_ms - started_at, 1000))}"
+    why = f": {end.reason}" if end.reason else ""
+    return {
+        "answered": f"ran {began}{took}, said: {end.said}",
+        "silent": f"ran {began}{took}, said nothing",
+        "ended": f"ran {began}{took}",
+        "sent": f"sent {began}",
+        "not_run": f"asked no model {began}{why}",
+        "failed": f"ran {began}{took}, failed{why}",
+        "cancelled": f"ran {began}{took}, was cancelled{why}",
+        "running": f"runs since {began}",
+        "waits": f"began {began}, waits for another attempt{why}",
+    }[end.outcome]
+
+
+def _clock(at_ms: int, zone: ZoneInfo) -> str:
+    return datetime.fromtimestamp(at_ms // 1000, zone).strftime("%H:%M:%S")
+
+
+def _day(at_ms: int, zone: ZoneInfo) -> str:
+    return datetime.fromtimestamp(at_ms // 1000, zone).strftime("%Y-%m-%d")
+
+
+def _shortened(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _LONGEST_SAID else f"{flat[: _LONGEST_SAID - 1].rstrip()}…"
