@@ -1,5 +1,6 @@
 """Providers by name. The name comes from an agent's row, and can only select from this list."""
 
+import asyncio
 import sys
 from functools import cache
 from importlib import import_module
@@ -37,6 +38,13 @@ def get(name: str) -> Provider:
         raise UnknownName("provider", name, _MODULES)
     provider: Provider = import_module(_MODULES[name]).provider()
     return provider
+
+
+async def load(name: str) -> None:
+    """Import the provider called *name*; the event loop goes on meanwhile. An unknown one is none of its business."""
+    module = _MODULES.get(OTHER_NAMES.get(name, name))
+    if module is not None and module not in sys.modules:
+        await asyncio.to_thread(import_module, module)
 
 
 def listening_to(turn: str) -> ListeningProvider | None:

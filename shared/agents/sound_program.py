@@ -45,7 +45,7 @@ async def run(
         SoundFailed: it can't be started, fails, takes longer than ``limits.tool_ms``, or writes too much.
         ConfigInvalid: a leash is required, and there is none.
     """
-    held = await asyncio.to_thread(containment.available, leash)
+    held = await containment.found(leash)
     with tempfile.TemporaryDirectory(prefix="sound-", dir=folder, ignore_cleanup_errors=True) as own:
         place = Path(own)
         if sound is not None:

@@ -157,11 +157,7 @@ def chatter(scale: Scale) -> Iterator[Line]:
         with System(scale.place(f"chatter-{number}")) as system:
             line = '{"type": "progress", "note": "line %.0f"}'  # a turn with so many texts is ended early
             chatty = command_agent("chatty", "seq", "-f", line, str(count))
-            small = command_agent("small", "/bin/echo", "done")
-            wire(
-                system.db,
-                [(agent, _FIRST_CHAT + chat) for chat, agent in enumerate((chatty, echo_agent("other"), small))],
-            )
+            wire(system.db, [(chatty, _FIRST_CHAT), (echo_agent("other"), _FIRST_CHAT + 1)])
             system.start("ingest", "dispatch")
             quiet, busy = uvloop.run(_beside_chatter(system))
             alone.append(quiet)
@@ -180,7 +176,7 @@ def chatter(scale: Scale) -> Iterator[Line]:
 
 async def _beside_chatter(system: System) -> tuple[list[float], list[float]]:
     """Milliseconds of the other agent's answers: alone, and as many from the chatty one's message on."""
-    numbers = itertools.count(1)
+    answers, numbers = Answers(system, "other"), itertools.count(1)
     async with connections(system.port("ingest"), 1) as (connection,):
 
         async def speak(chat: int) -> float:
@@ -194,12 +190,7 @@ async def _beside_chatter(system: System) -> tuple[list[float], list[float]]:
             start = await speak(1)
             return (await answers.reach(before + 1, _LIMIT_S) - start) * 1000
 
-        small = Answers(system, "small")
-        await speak(2)  # what dispatch imports with its first program is not measured
-        await small.reach(1)
-        small.close()
-        answers = Answers(system, "other")
-        await answered_ms()
+        await answered_ms()  # its provider is imported
         alone = [await answered_ms() for _ in range(_ANSWERS)]
         await speak(0)
         beside = [await answered_ms() for _ in range(_ANSWERS)]

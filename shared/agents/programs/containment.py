@@ -9,6 +9,7 @@ of the system and what its agent's config names, has no network, and shares no p
 anything else.
 """
 
+import asyncio
 import functools
 import os
 import shutil
@@ -153,6 +154,13 @@ def available(policy: LeashPolicy = "auto") -> Containment:
         )
     log.warning("agent.not_leashed", reason=why, unprotected="see docs/agents/leash.md")
     return _without_leash(why)
+
+
+async def found(policy: LeashPolicy = "auto") -> Containment:
+    """As ``available``; the event loop goes on while it is tried."""
+    if available.cache_info().currsize == 0:
+        return await asyncio.to_thread(available, policy)
+    return available(policy)
 
 
 def _without_leash(why: str) -> Containment:

@@ -90,7 +90,7 @@ class Command:
         """See the module's docstring for the input and the output."""
         try:
             config = _read(turn.config)
-            held = containment.available(turn.leash)
+            held = await containment.found(turn.leash)
             command = _command(config, turn, await _access(config, turn, held))
         except ConfigInvalid as error:
             yield Failed(f"agent {turn.agent!r}: {error}", retryable=False, code="bad_config")

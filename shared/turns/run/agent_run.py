@@ -215,6 +215,7 @@ async def _run(
             facts = TurnFacts.of(reader, claim, turn, settings)
             async with asyncio.timeout(limit_s) as limit:
                 doors.ends_with(limit)
+                await registry.load(agent.provider)
                 if permissions is not None:
                     permissions.stands_still(limit)
                 if agent.provider in registry.PROGRAMS:

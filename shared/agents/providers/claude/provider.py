@@ -71,7 +71,7 @@ class Claude:
 
     async def run(self, turn: Turn) -> AsyncGenerator[ProviderEvent, None]:
         """One run of the program. A session that the program has lost fails as ``session_lost``."""
-        held = containment.available(turn.leash)
+        held = await containment.found(turn.leash)
         try:
             config = configs.read(turn.config)
             _check_leash(config, held)

@@ -45,7 +45,7 @@ async def prepare(turn: Turn) -> CodexLaunch | Failed:
         OSError: a file can't be written.
     """
     config = codex_config.read(turn.config)
-    held = containment.available(turn.leash)
+    held = await containment.found(turn.leash)
     if config.tools != "none" and not held.is_leash:
         raise ConfigInvalid(
             f"'tools': {config.tools!r} is for programs on a leash only, and there is none here ({held.why_no_leash}); "

@@ -55,7 +55,7 @@ async def prepare(turn: Turn) -> OpencodeLaunch | Failed:
         OSError: a file can't be written.
     """
     config = opencode_config.read(turn.config)
-    held = containment.available(turn.leash)
+    held = await containment.found(turn.leash)
     _check(config, held, turn)
     found = await asyncio.to_thread(look, config)
     if found.path is None or found.why_not is not None:
