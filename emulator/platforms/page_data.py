@@ -91,7 +91,6 @@ class PageData:
         """One message as the platform's app shows it."""
         author = None if message.is_bot else self._store.person(message.platform, message.author)
         detail = message.detail
-        texts = component_tree.texts(detail.get("components", []))
         return {
             "platform": message.platform,
             "chat": message.chat,
@@ -102,7 +101,7 @@ class PageData:
                 "name": author.name if author else bot_name(self._store),
                 "is_bot": message.is_bot,
             },
-            "text": "\n".join([message.text, *texts]) if texts else message.text,
+            "text": "\n".join(_texts(message)),
             "created_ms": message.created_ms,
             "edited_ms": message.edited_ms,
             "entities": detail.get("entities", []),
@@ -131,10 +130,20 @@ class PageData:
 
 def _preview(message: FakeMessage) -> str:
     """The message in one line: its text, or its first file."""
-    texts = component_tree.texts(message.detail.get("components", []))
-    said = message.text or " ".join(texts)
+    said = message.text or " ".join(filter(None, _texts(message)))
     shown = [f"{file['kind']}: {file['name']}" for file in files.of(message.detail)]
     return (said or next(iter(shown), ""))[:PREVIEW]
+
+
+def _texts(message: FakeMessage) -> list[str]:
+    """The text of the message, those of its components, and its poll in words."""
+    poll = message.detail.get("poll")
+    asked = [f"Poll: {poll['question']}", *(f"- {each}" for each in poll["options"])] if poll else []
+    return [*([message.text] if message.text or not asked else []), *_of_components(message), *asked]
+
+
+def _of_components(message: FakeMessage) -> list[str]:
+    return component_tree.texts(message.detail.get("components", []))
 
 
 def _topics(chat: FakeChat) -> list[dict[str, Any]]:

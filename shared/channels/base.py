@@ -29,6 +29,8 @@ from shared.channels.outgoing import (
     Outgoing,
     OutgoingFile,
     Part,
+    Poll,
+    PollLimits,
     Sent,
 )
 from shared.core.call_scopes import CallAllowance
@@ -53,6 +55,8 @@ __all__ = [
     "OutgoingFile",
     "Part",
     "PlainChannel",
+    "Poll",
+    "PollLimits",
     "Received",
     "Registration",
     "Sent",
@@ -82,6 +86,9 @@ class Traits:
         files: what ``Channel.send`` takes of files; None: the channel sends none.
         fetch_bytes: the largest file that ``Channel.fetch`` gets; None: the channel has no files to fetch.
         manages_bots: a person can make a bot that ours manages; the adapter is a ``BotManager``.
+        polls: the polls that ``Channel.send`` takes (``Outgoing.poll``); None: it takes none.
+        has_stickers: ``Channel.send`` takes a sticker that came with a message (``Outgoing.sticker``).
+        makes_topics: ``Channel.make_topic`` works.
         finds_sent: the platform may show whether a part arrived; ``Channel.find_sent`` asks.
         allowances: what the platform lets through of sends to the chat with this ``platform_id``. Those whose scope is
             no chat count the sends to all chats.
@@ -100,6 +107,9 @@ class Traits:
     files: FileLimits | None = None
     fetch_bytes: int | None = None
     manages_bots: bool = False
+    polls: PollLimits | None = None
+    has_stickers: bool = False
+    makes_topics: bool = False
     finds_sent: bool = False
     allowances: Callable[[str], tuple[CallAllowance, ...]] = lambda _: ()
 
@@ -132,8 +142,9 @@ class Registration:
 class Channel(Protocol):
     """One account: one bot or app of one platform.
 
-    A channel that can't do one of the optional operations (``react``, ``end_wait``, ``typing``, ``draft``, ``fetch``,
-    ``registration``) says so in its ``Traits``, and raises ``NotPossible`` when it is asked all the same.
+    A channel that can't do one of the optional operations (``react``, ``make_topic``, ``end_wait``, ``typing``,
+    ``draft``, ``fetch``, ``registration``) says so in its ``Traits``, and raises ``NotPossible`` when it is asked all
+    the same.
     """
 
     @property
@@ -202,6 +213,13 @@ class Channel(Protocol):
         Raises:
             RateLimited, NotSent, TokenRefused, PermanentError: as for ``send``.
             RetryableError: another attempt may succeed. An ``OutcomeUnknown`` says ``is_repeatable``.
+        """
+
+    async def make_topic(self, name: str, to: Outgoing, client: Client) -> str:
+        """Make a topic, or a thread, called *name* in the chat of *to*; its ``thread_id``. Two calls make two.
+
+        Raises:
+            RateLimited, NotSent, TokenRefused, OutcomeUnknown, RetryableError, PermanentError: as for ``send``.
         """
 
     async def end_wait(self, to: Outgoing, client: Client, *, now_ms: int) -> None:
@@ -299,6 +317,10 @@ class PlainChannel:
     async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:
         """See ``Channel.react``."""
         raise NotPossible("the channel has no reactions; nothing was done")
+
+    async def make_topic(self, name: str, to: Outgoing, client: Client) -> str:
+        """See ``Channel.make_topic``."""
+        raise NotPossible("the channel has no topics; nothing was sent")
 
     async def typing(self, to: Outgoing, client: Client) -> None:
         """See ``Channel.typing``."""

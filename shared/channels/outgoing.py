@@ -117,6 +117,31 @@ class BotRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Poll:
+    """A poll of the platform's own kind.
+
+    Attributes:
+        is_multiple: a person may choose several options.
+        hours: after which it closes.
+    """
+
+    question: str
+    options: tuple[str, ...]
+    is_multiple: bool
+    hours: int
+
+
+@dataclass(frozen=True, slots=True)
+class PollLimits:
+    """The polls that a channel has; lengths in characters."""
+
+    most_options: int
+    longest_question: int
+    longest_option: int
+    most_hours: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outgoing:
     """The destination of one part.
 
@@ -133,6 +158,8 @@ class Outgoing:
         click: the ``context`` of the button press that this part answers. Without *edits*, only the person who pressed
             the button sees the part; where others read too, it fails rather than being sent to everybody.
         bot_request: offers the person to make a bot, where ``Traits.manages_bots``.
+        poll: goes out in place of the part, where ``Traits.polls``; the part's text says the same.
+        sticker: goes out in place of the part, where ``Traits.has_stickers``: what ``Event.attachments`` says of one.
     """
 
     response_id: int
@@ -148,3 +175,5 @@ class Outgoing:
     edits: str | None = None
     click: Mapping[str, Any] | None = None
     bot_request: BotRequest | None = None
+    poll: Poll | None = None
+    sticker: Mapping[str, Any] | None = None

@@ -7,7 +7,7 @@ import sys
 from functools import cache
 from importlib import import_module
 
-from shared.channels.base import Channel, FileLimits, Traits
+from shared.channels.base import Channel, FileLimits, PollLimits, Traits
 from shared.channels.discord import limits as limits_of_discord
 from shared.channels.manifest import Manifest
 from shared.channels.telegram.abilities import TRAITS as TRAITS_OF_TELEGRAM
@@ -29,6 +29,8 @@ _CHANNELS = {
             typing_every_ms=8_000,
             files=FileLimits(most_bytes=10 * 1024 * 1024, most_in_album=10),
             fetch_bytes=100 * 1024 * 1024,
+            polls=PollLimits(most_options=10, longest_question=300, longest_option=55, most_hours=768),
+            makes_topics=True,
             finds_sent=True,
             allowances=limits_of_discord.allowances,
         ),

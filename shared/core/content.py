@@ -162,6 +162,9 @@ class ResponseContent(TypedDict, total=False):
             writes it.
         origin: of what an agent writes to another place: what began the chain of its turn, see ``core.hops``. For
             readers of the rows. ``queue.teamwork.handoffs`` and ``turns.tools.places`` write it.
+        poll: the response is a poll, and its text says the same in words. ``turns.tools.media`` writes it.
+        sticker: the response is a sticker: the attachment of a message, as its channel's adapter gave it. Likewise.
+        topic: the response begins a topic of this name, and is its first message. Likewise.
         ends_wait: the response is no message: its event gets no answer, and the platform stops showing that it awaits
             one. ``queue.endings`` writes it.
     """
@@ -176,7 +179,19 @@ class ResponseContent(TypedDict, total=False):
     reaction: "Reaction"
     bot_request: list[Any]
     origin: str
+    poll: "PollContent"
+    sticker: dict[str, Any]
+    topic: str
     ends_wait: bool
+
+
+class PollContent(TypedDict):
+    """A poll. *hours*: after which it closes."""
+
+    question: str
+    options: list[str]
+    is_multiple: bool
+    hours: int
 
 
 class Reaction(TypedDict):

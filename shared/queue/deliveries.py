@@ -7,10 +7,10 @@ from functools import partial
 import apsw
 
 from shared.channels import outgoing_files, part_plan
-from shared.channels.base import BotRequest, Button, Outgoing
+from shared.channels.base import BotRequest, Button, Outgoing, Part, Poll
 from shared.channels.part_plan import PartPlan, Render
 from shared.core import logs
-from shared.core.content import Reaction
+from shared.core.content import PollContent, Reaction
 from shared.core.errors import (
     ChatGone,
     ChatMoved,
@@ -63,6 +63,11 @@ class Sending:
         return self.reaction["emoji"] if self.reaction is not None else None
 
     @property
+    def topic(self) -> str | None:
+        """The name of the topic that the response begins, as its first part; the others are written into it."""
+        return self.response.content.get("topic")
+
+    @property
     def ends_wait(self) -> bool:
         """The response is no message: its event gets no answer."""
         return bool(self.response.content.get("ends_wait"))
@@ -74,6 +79,11 @@ class Sending:
             LookupError, TypeError, ValueError: the row's files can't be used.
         """
         response = self.response
+        if "poll" in response.content or "sticker" in response.content:
+            return PartPlan(_as_one_part, response.message)
+        if self.topic is not None:
+            topic = Part(self.topic)
+            return PartPlan(lambda text: (topic, *render(text)), response.message, (), response.cuts)
         files = outgoing_files.decode(response.files)
         return PartPlan(render, response.message, files, response.cuts, part_plan.read(response.unsent_files))
 
@@ -81,8 +91,12 @@ class Sending:
         """Whether part *index* can be sent twice without harm: it changes a message, or sets a reaction."""
         return self.reaction is not None or (index == 0 and self.edits is not None)
 
-    def outgoing(self, index: int, *, of: int) -> Outgoing:
-        """Where part *index* of *of* goes: the first part replaces the edited message, the last has the buttons."""
+    def outgoing(self, index: int, *, of: int, topic_id: str | None = None) -> Outgoing:
+        """Where part *index* of *of* goes: the first part replaces the edited message, the last has the buttons.
+
+        Args:
+            topic_id: of the topic that the response began.
+        """
         response, content = self.response, self.response.content
         edits = self.edits if index == 0 else None
         is_for_presser = "edits" not in content
@@ -90,7 +104,7 @@ class Sending:
             response_id=response.id,
             part_index=index,
             platform_id=response.platform_id,
-            thread_id=response.thread_id,
+            thread_id=topic_id or response.thread_id,
             reply_to=content.get("reply_to"),
             context=content.get("context") or {},
             asked_at_ms=content.get("asked_at", response.created_at),
@@ -100,7 +114,18 @@ class Sending:
             edits=edits,
             click=content.get("click") if is_for_presser or edits else None,
             bot_request=BotRequest(*content["bot_request"]) if "bot_request" in content else None,
+            poll=_poll(content["poll"]) if "poll" in content else None,
+            sticker=content.get("sticker"),
         )
+
+
+def _as_one_part(text: str) -> tuple[Part, ...]:
+    """What goes out in another form than text: the text says the same, for whoever reads back what was sent."""
+    return (Part(text),)
+
+
+def _poll(stored: PollContent) -> Poll:
+    return Poll(stored["question"], tuple(stored["options"]), stored["is_multiple"], stored["hours"])
 
 
 def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, lease_ms: int) -> Sending | None:

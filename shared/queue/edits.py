@@ -8,6 +8,7 @@ from shared.db.queue.responses import NewResponse
 from shared.db.views.own_responses import OwnResponse
 
 _ONE_PART = 1900  # characters that every platform takes as one message
+_NO_TEXTS = {"reaction", "poll", "sticker", "topic"}
 _ELSE = "send a new message instead"
 
 
@@ -41,8 +42,8 @@ def _check(said: OwnResponse, text: str) -> None:
     is_private = content.receiver(said.content.get("context") or {}) is not None or "click" in said.content
     if said.chat_id is None or is_private or not registry.traits(said.channel).has_edits:
         raise WrongState(f"message {said.id} can't be changed on {said.channel}: {_ELSE}")
-    if "reaction" in said.content or said.has_files:
-        raise WrongState(f"message {said.id} is a reaction or has files, which can't be changed: {_ELSE}")
+    if said.has_files or not _NO_TEXTS.isdisjoint(said.content):
+        raise WrongState(f"message {said.id} is no text, or has files, and can't be changed: {_ELSE}")
     if said.status in ("dead", "deleted"):
         raise WrongState(f"message {said.id} was never delivered: {_ELSE}")
     if said.parts > 1 or max(len(said.message), len(text)) > _ONE_PART:

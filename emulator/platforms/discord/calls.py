@@ -98,7 +98,7 @@ def content_of(body: Mapping[str, Any]) -> str:
     if content is not None and len(content) > MAX_CONTENT:
         raise invalid("content", "BASE_TYPE_MAX_LENGTH", f"Must be {MAX_CONTENT} or fewer in length.")
     content = (content or "").strip()
-    if not content and not body.get("embeds") and not body.get("attachments") and not body.get("components"):
+    if not content and not any(body.get(name) for name in ("embeds", "attachments", "components", "poll")):
         raise DiscordError(400, 50006, "Cannot send an empty message")
     return content
 

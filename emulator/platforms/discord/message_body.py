@@ -31,6 +31,7 @@ COMPONENTS_V2 = 1 << 15
 SUPPRESS_EMBEDS = 1 << 2
 CHANGEABLE = COMPONENTS_V2 | SUPPRESS_EMBEDS  # the flags that an edit may set
 MAX_FILES, MAX_FILE_BYTES, MAX_COMPONENTS, MAX_V2_TEXT = 10, 10 << 20, 40, 4000
+MAX_POLL_ANSWER = 55
 _PART = re.compile(r"files\[(\d{1,4})\]")
 
 
@@ -83,6 +84,7 @@ class MessageBodies:
             "components": _components(body, flags, shown),
             "embeds": [{"type": "rich", **embed} for embed in body.get("embeds") or ()],
             "files": shown,
+            **_poll(body),
         }
 
     def edited(
@@ -92,13 +94,13 @@ class MessageBodies:
         flags = message.detail.get("flags", 0) | (flags_of(body) & CHANGEABLE)
         before = files.of(message.detail)
         shown = self._kept(body, uploads, before)
-        changed: dict[str, Any] = {"files": shown, "flags": flags}
+        changed: dict[str, Any] = {"files": shown, "flags": flags, **_poll(body)}
         if "components" in body:
             changed["components"] = _components(body, flags, shown)
         if "embeds" in body:
             changed["embeds"] = [{"type": "rich", **embed} for embed in body["embeds"] or ()]
         kept = {**message.detail, **changed}
-        all_of = {"attachments": shown, "components": kept.get("components"), "embeds": kept.get("embeds")}
+        all_of = {"attachments": shown, **{name: kept.get(name) for name in ("components", "embeds", "poll")}}
         text = body.get("content", message.text)
         return content_of({**all_of, "content": text}), changed
 
@@ -123,6 +125,27 @@ class MessageBodies:
         kind = {"image": "photo", "video": "video", "audio": "audio"}.get(upload.mime.partition("/")[0], "document")
         more = {"description": about["description"]} if about.get("description") else {}
         return stored.shown(kind, attachment=str(self._snowflakes.next()), **shape, **more)
+
+
+def _poll(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What the detail of a message keeps of a poll in *body*. Raises 50035 where it is too long.
+
+    Source: https://discord.com/developers/docs/resources/poll#poll-create-request-object
+    """
+    if not (given := body.get("poll")):
+        return {}
+    question, options = _words(given.get("question")), [_words(each.get("poll_media")) for each in given["answers"]]
+    if not question or not all(options):
+        raise invalid("poll", "BASE_TYPE_REQUIRED", "This field is required")
+    if any(len(each) > MAX_POLL_ANSWER for each in options):
+        why = f"Must be {MAX_POLL_ANSWER} or fewer in length."
+        raise invalid("poll", "POLL_ANSWER_TEXT_TOO_LONG", why)
+    hours, multiple = given.get("duration") or 24, bool(given.get("allow_multiselect"))
+    return {"poll": {"question": question, "options": options, "multiple": multiple, "hours": hours}}
+
+
+def _words(media: Any) -> str:
+    return str(media.get("text") or "") if isinstance(media, Mapping) else ""
 
 
 def _clean_name(name: str) -> str:

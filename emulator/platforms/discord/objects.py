@@ -94,6 +94,8 @@ class DiscordObjects:
         }
         if reacted := reactions.read(detail):
             wired["reactions"] = [self._reaction(emoji, ids) for emoji, ids in reacted.items()]
+        if "poll" in detail:
+            wired["poll"] = _poll(detail["poll"], message.created_ms)
         if (interaction := detail.get("interaction")) is not None and message.is_bot:
             wired.update(application_id=self._app.id, webhook_id=self._app.id)
             wired["interaction_metadata"] = self._interaction(interaction, detail)
@@ -198,6 +200,20 @@ def _user(user_id: str, username: str, global_name: str | None) -> dict[str, Any
         "avatar_decoration_data": None,
         "collectibles": None,
         "primary_guild": None,
+    }
+
+
+def _poll(kept: Mapping[str, Any], made_ms: int) -> dict[str, Any]:
+    """The Poll object; nobody has voted."""
+    return {
+        "question": {"text": kept["question"]},
+        "answers": [
+            {"answer_id": number, "poll_media": {"text": each}} for number, each in enumerate(kept["options"], 1)
+        ],
+        "expiry": _iso(made_ms + kept["hours"] * 3_600_000),
+        "allow_multiselect": kept["multiple"],
+        "layout_type": 1,
+        "results": {"answer_counts": [], "is_finalized": False},
     }
 
 

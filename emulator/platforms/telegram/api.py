@@ -37,6 +37,7 @@ from emulator.platforms.telegram.methods.drafts import TelegramDrafts
 from emulator.platforms.telegram.methods.managed import ManagedBots
 from emulator.platforms.telegram.methods.media_messages import TelegramMediaMessages
 from emulator.platforms.telegram.methods.messages import TelegramMessages
+from emulator.platforms.telegram.methods.poll_messages import TelegramPollMessages
 from emulator.platforms.telegram.methods.setup import BOT_RIGHTS, TelegramSetup
 from emulator.platforms.telegram.objects import TelegramObjects
 from emulator.platforms.telegram.places import TelegramPlaces
@@ -60,6 +61,7 @@ class FakeTelegram:
             TelegramSetup(config, store, self.objects, self.updates),
             TelegramMessages(config, store, bus, bot, self.objects, self.updates.queue, places),
             TelegramMediaMessages(self._clock, store, bus, bot, self.objects, self.files, places),
+            TelegramPollMessages(self._clock, store, bus, bot, self.objects, places),
             TelegramChats(store, bus, self.objects, places),
             TelegramDrafts(bus, places),
             self.managed,

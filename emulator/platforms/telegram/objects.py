@@ -3,6 +3,7 @@
 Source: https://core.telegram.org/bots/api#available-types
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from emulator.platforms import files
@@ -62,7 +63,9 @@ class TelegramObjects:
         return wired
 
     def _content(self, message: FakeMessage) -> dict[str, Any]:
-        """The text with its entities, or the files with their caption."""
+        """The text with its entities, the poll, or the files with their caption."""
+        if "poll" in message.detail:
+            return {"poll": _poll(message.detail["poll"])}
         entities = message.detail.get("entities")
         shown = files.of(message.detail)
         if not shown:
@@ -73,3 +76,23 @@ class TelegramObjects:
         if message.text:
             wired["caption"] = message.text
         return {**wired, **({"caption_entities": entities} if entities else {})}
+
+
+def _poll(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The Poll object; nobody has voted."""
+    options = [
+        {"persistent_id": str(number), "text": each, "voter_count": 0} for number, each in enumerate(kept["options"])
+    ]
+    return {
+        "id": kept["id"],
+        "question": kept["question"],
+        "options": options,
+        "total_voter_count": 0,
+        "is_closed": False,
+        "is_anonymous": kept["anonymous"],
+        "type": "regular",
+        "allows_multiple_answers": kept["multiple"],
+        "allows_revoting": True,
+        "members_only": False,
+        **({"open_period": kept["open_s"]} if kept["open_s"] else {}),
+    }

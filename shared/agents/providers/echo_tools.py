@@ -41,7 +41,7 @@ from shared.core.time import durations
 _HERE = frozenset({
     "send_message", "send_card", "edit_message", "send_file", "add_reaction", "ask_user_question", "schedule_task",
     "list_tasks", "update_task", "pause_task", "resume_task", "cancel_task", "read_thread",
-    "read_skill", "send_voice",
+    "read_skill", "send_voice", "send_poll", "send_sticker", "create_topic",
 })  # fmt: skip
 _NOT_HERE = 'Echo does that only with {"tools": "all"} in its config, because it would do it for anybody.'
 _LARGEST_BYTES = 20 * 1024 * 1024

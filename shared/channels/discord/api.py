@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from shared.channels import downloads, platform_api
+from shared.channels import downloads, platform_api, sanitize
 from shared.channels.base import Outgoing, Registration
 from shared.channels.discord import limits, read_back, routes
 from shared.channels.discord.api_calls import RACE_MS, classify
@@ -28,6 +28,8 @@ WEBHOOK_EVENTS = "webhook events, which Discord has switched off"
 _REAL_HOST = "discord.com"
 _EVENTS_SWITCHED_OFF = 3
 _HAS_A_THREAD = 160004
+_PUBLIC_THREAD = 11
+_TOPIC_NAME = 100  # characters
 _CUSTOM = re.compile(r"custom:([0-9]{1,20})")
 
 
@@ -141,6 +143,20 @@ class DiscordApi:
         if result.outcome == "unknown":
             raise RetryableError(result.reason)
         platform_api.expect_success(result)
+
+    async def make_topic(self, name: str, to: Outgoing, client: Client) -> str:
+        """See ``Channel.make_topic``.
+
+        Source: https://docs.discord.com/developers/resources/channel#start-thread-without-message.
+        """
+        url = f"{self.base}/channels/{quote(to.platform_id, safe='')}/threads"
+        wanted = {"name": sanitize.name(name)[:_TOPIC_NAME], "type": _PUBLIC_THREAD, "auto_archive_duration": 1440}
+        answer = await self.call(client, "POST", url, wanted)
+        platform_api.expect_success(result_of(answer))
+        number = answer.payload.get("id")
+        if not isinstance(number, str):
+            raise OutcomeUnknown("Discord did not return the id of the thread")
+        return number
 
     async def end_wait(self, webhook: str, client: Client, *, age_ms: int) -> None:
         """See ``Channel.end_wait``. What is gone already is as it should be.

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.channels import button_rows, sanitize
-from shared.channels.base import Button, Outgoing
+from shared.channels.base import Button, Outgoing, Poll
 from shared.channels.discord.limits import retry_after_ms
 from shared.channels.platform_api import CallResult
 
@@ -27,6 +27,16 @@ def components(buttons: Sequence[Button]) -> list[dict[str, Any]]:
     laid_out = button_rows.arrange(buttons, per_row=5)
     shown = [[{"type": 2, "style": 2, "label": key.label, "custom_id": key.token} for key in row] for row in laid_out]
     return [{"type": 1, "components": row} for row in shown]
+
+
+def poll(asked: Poll) -> dict[str, Any]:
+    """Source: https://docs.discord.com/developers/resources/poll#poll-create-request-object."""
+    return {
+        "question": {"text": asked.question},
+        "answers": [{"poll_media": {"text": each}} for each in asked.options],
+        "allow_multiselect": asked.is_multiple,
+        "duration": asked.hours,
+    }
 
 
 def race_wait_ms(age_ms: int) -> int:

@@ -40,7 +40,7 @@ from shared.channels.base import (
 )
 from shared.channels.discord import forms, gateway_frames, immediate, interactions, parts, read_back, routes
 from shared.channels.discord.api import DiscordApi, result_of
-from shared.channels.discord.api_calls import RACE_MS, components, nonce, race_wait_ms
+from shared.channels.discord.api_calls import RACE_MS, components, nonce, poll, race_wait_ms
 from shared.channels.discord.immediate import NO_PINGS
 from shared.channels.discord.interactions import DiscordInteraction
 from shared.channels.discord.routes import SendRoute
@@ -240,6 +240,8 @@ class DiscordChannel:
 
     async def _try(self, route: SendRoute, part: Part, to: Outgoing, client: Client) -> CallResult:
         fields: dict[str, Any] = {"allowed_mentions": NO_PINGS}
+        if to.poll is not None:
+            fields["poll"] = poll(to.poll)
         buttons = to.buttons or self._reply_button(to)
         if buttons or to.edits:  # an edit with an empty list removes the buttons
             fields["components"] = components(buttons)
@@ -280,6 +282,10 @@ class DiscordChannel:
     async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:
         """See ``Channel.react``."""
         await self.api.react(emoji, message_id, to, client)
+
+    async def make_topic(self, name: str, to: Outgoing, client: Client) -> str:
+        """A public thread of the channel. See ``Channel.make_topic``."""
+        return await self.api.make_topic(name, to, client)
 
     async def end_wait(self, to: Outgoing, client: Client, *, now_ms: int) -> None:
         """Take "thinking" away, as long as the interaction's token lives. See ``Channel.end_wait``."""

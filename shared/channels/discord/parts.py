@@ -42,7 +42,9 @@ def _albums(files: Sequence[OutgoingFile]) -> Iterator[tuple[OutgoingFile, ...]]
 
 
 def body(part: Part, fields: dict[str, Any]) -> dict[str, Any] | Form:
-    """The body of a call that sends *part*, with the other *fields* of the message."""
+    """The body of a call that sends *part*, with the other *fields* of the message. A poll stands alone."""
+    if "poll" in fields:
+        return fields
     if not part.files:
         return {"content": part.text, **fields}
     named = [multipart.safe_name(file.name) for file in part.files]

@@ -33,6 +33,8 @@ def is_of(message: Mapping[str, Any], part: Part, to: Outgoing, application_id: 
     told = message.get("nonce")
     if told is not None:
         return str(told) == nonce(to)
+    if to.poll is not None:
+        return _question(message) == to.poll.question
     return _same(str(message.get("content", "")), part.text) and _files(message) == len(part.files)
 
 
@@ -44,6 +46,14 @@ def evidence(messages: Sequence[Mapping[str, Any]], part: Part, to: Outgoing, ap
 
 def _same(shown: str, sent: str) -> bool:
     return " ".join(shown.split()) == " ".join(sent.split())
+
+
+def _question(message: Mapping[str, Any]) -> str | None:
+    """What the message's poll asks; None: it has none."""
+    match message.get("poll"):
+        case {"question": {"text": str(text)}}:
+            return text
+    return None
 
 
 def _files(message: Mapping[str, Any]) -> int:

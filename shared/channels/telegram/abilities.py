@@ -1,6 +1,6 @@
 """What Telegram can do, known without any settings."""
 
-from shared.channels.base import FileLimits, Traits
+from shared.channels.base import FileLimits, PollLimits, Traits
 from shared.channels.telegram import limits, media, reactions
 from shared.channels.telegram.attachments import DOWNLOAD_BYTES
 
@@ -20,5 +20,8 @@ TRAITS = Traits(
     draft_every_ms=DRAFT_EVERY_MS,
     files=FileLimits(most_bytes=media.UPLOAD_BYTES, most_in_album=media.ALBUM_FILES),
     fetch_bytes=DOWNLOAD_BYTES,
+    polls=PollLimits(most_options=12, longest_question=300, longest_option=100, most_hours=730),
+    has_stickers=True,
+    makes_topics=True,
     allowances=limits.allowances,
 )

@@ -15,6 +15,7 @@ from shared.channels import button_rows
 from shared.channels.base import BotRequest, Button, Outgoing, OutgoingFile, Part
 from shared.channels.telegram import media
 from shared.core import content
+from shared.core.errors import PermanentError
 
 SHORT_ROW = 24  # characters of all labels in one row; a phone would cut longer ones
 GENERAL_TOPIC = "1"  # has no id in the API: Telegram answers "message thread not found" to 1
@@ -76,6 +77,8 @@ def call_of(part: Part, to: Outgoing, shape: Shape) -> BotApiCall:
     Raises:
         FilesRefused, PartTooLong: Telegram has no call for these files there, or for one after the other.
     """
+    if to.poll is not None or to.sticker is not None:
+        return _special_call(to, shape)
     files = tuple(replace(file, kind="document") for file in part.files) if shape.as_documents else part.files
     words = _words(part, is_plain=shape.is_plain, name="caption" if files or shape.is_caption else "text")
     if to.edits and not shape.is_new:
@@ -87,6 +90,18 @@ def call_of(part: Part, to: Outgoing, shape: Shape) -> BotApiCall:
         files, words, is_private=content.receiver(to.context) is not None, has_buttons=bool(to.buttons)
     )
     return BotApiCall(upload.method, body | upload.fields | _markup(to), upload.files)
+
+
+def _special_call(to: Outgoing, shape: Shape) -> BotApiCall:
+    """A poll or a sticker. Source: #sendpoll (it can't be shown to one person of a group alone), #sendsticker."""
+    body = _place(to) | _reply(to, is_wanted=shape.is_reply)
+    if to.poll is None:
+        return BotApiCall("sendSticker", body | {"sticker": str((to.sticker or {}).get("file_id", ""))})
+    if content.receiver(to.context) is not None:
+        raise PermanentError("Telegram can't show a poll to one person of a group alone; nothing was sent")
+    asked: dict[str, Any] = {"question": to.poll.question, "options": [{"text": each} for each in to.poll.options]}
+    asked |= {"allows_multiple_answers": to.poll.is_multiple, "open_period": to.poll.hours * 3600}
+    return BotApiCall("sendPoll", body | asked)
 
 
 def _edit_call(files: Sequence[OutgoingFile], words: dict[str, Any], to: Outgoing, *, is_caption: bool) -> BotApiCall:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from pydantic import Field, SecretStr, field_validator
 
-from shared.channels import downloads, platform_api
+from shared.channels import downloads, platform_api, sanitize
 from shared.channels.account_settings import AccountSettings
 from shared.channels.base import (
     Event,
@@ -52,6 +52,7 @@ from shared.core.errors import (
 from shared.runtime.http_client import Client
 
 SIGNATURE_HEADER = "x-telegram-bot-api-secret-token"
+TOPIC_NAME = 128  # characters
 ALERT_UNITS = 200  # the limit of an alert, which only the person who pressed a button sees
 
 
@@ -224,6 +225,18 @@ class TelegramChannel:
             result = CallResult("unknown", str(error))
         outcome = "permanent" if result.outcome == "give_way" else result.outcome
         return replace(result, outcome=outcome, is_repeatable=True)
+
+    async def make_topic(self, name: str, to: Outgoing, client: Client) -> str:
+        """A topic of a forum, or of a direct chat where the bot has topics. See ``Channel.make_topic``.
+
+        Source: #createforumtopic.
+        """
+        body = {"chat_id": number(to.platform_id), "name": sanitize.name(name)[:TOPIC_NAME]}
+        made = await self.api.ask("createForumTopic", body, client)
+        thread = made.get("message_thread_id") if isinstance(made, dict) else None
+        if not isinstance(thread, int):
+            raise OutcomeUnknown("Telegram did not return the id of the topic")
+        return str(thread)
 
     async def end_wait(self, to: Outgoing, client: Client, *, now_ms: int) -> None:
         """Telegram shows no wait by itself. See ``Channel.end_wait``."""

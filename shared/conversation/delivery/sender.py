@@ -166,18 +166,25 @@ class Sender:
                 await self._confirm(response.channel)
             try:
                 await self._check_files(part, response)
-                to = sending.outgoing(index, of=len(plan.parts))
-                reached = (
-                    await self._find_earlier(channel, response, part, to) if index == len(response.parts) else None
-                )
-                if reached is None:
-                    reached = await self._send(channel, part, to, is_repeatable=sending.is_repeatable(index))
+                reached = await self._reach(channel, sending, part, index, of=len(plan.parts), sent=sent)
                 sent, also = (*sent, reached.message_id), (*also, *reached.also)
             except (PartTooLong, FilesRefused) as error:
                 plan = await self._after_objection(response, plan, index, error)
         sentences = plan.note.splitlines() if plan.unsent else ()
         await self._acknowledge(response, sent, also, sentences)
         return len(sent)
+
+    async def _reach(self, channel: Channel, sending: Sending, part: Part, index: int, *, of: int, sent: Parts) -> Sent:
+        """Send part *index* of *of*, unless an earlier send of it arrived; *sent*: the ids of those before it."""
+        response = sending.response
+        if sending.topic is not None and index == 0:
+            making = channel.make_topic(sending.topic, sending.outgoing(0, of=of), self._client)
+            return Sent(await self._within_lease(making, is_repeatable=False))
+        to = sending.outgoing(index, of=of, topic_id=sent[0] if sending.topic is not None else None)
+        earlier = await self._find_earlier(channel, response, part, to) if index == len(response.parts) else None
+        if earlier is not None:
+            return earlier
+        return await self._send(channel, part, to, is_repeatable=sending.is_repeatable(index))
 
     async def _find_earlier(self, channel: Channel, response: Response, part: Part, to: Outgoing) -> Sent | None:
         """The message that an earlier send without an answer made of this part; None: send it.

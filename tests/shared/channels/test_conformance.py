@@ -20,6 +20,7 @@ from shared.channels.base import (
     OutgoingFile,
     Part,
     PlainChannel,
+    Poll,
     Registration,
     WebhookRequest,
 )
@@ -102,6 +103,7 @@ def operations(name, calls):
     return {
         "react": lambda: adapter.react(emoji, "77", to, calls.client),
         "take back": lambda: adapter.react(None, "77", to, calls.client),
+        "make a topic": lambda: adapter.make_topic("Plans", to, calls.client),
         "typing": lambda: adapter.typing(to, calls.client),
         "draft": lambda: adapter.draft("**half", 7, to, calls.client),
         "fetch": lambda: adapter.fetch(kit.attachment, calls.client, limit_bytes=10**6),
@@ -115,6 +117,7 @@ def possible(name):
     facts = {
         "react": traits.has_reactions,
         "take back": traits.has_reactions,
+        "make a topic": traits.makes_topics,
         "typing": traits.typing_every_ms is not None,
         "draft": traits.draft_every_ms is not None,
         "fetch": traits.fetch_bytes is not None,
@@ -128,7 +131,7 @@ every_operation = pytest.mark.parametrize(
     [
         (name, operation)
         for name in registry.PLATFORMS
-        for operation in ("react", "take back", "typing", "draft", "fetch", "registration")
+        for operation in ("react", "take back", "make a topic", "typing", "draft", "fetch", "registration")
     ],
 )
 
@@ -342,6 +345,19 @@ def test_every_call_names_what_it_counts_against(name, operation):
         assert len(calls.admitted) == len(calls.requests) - len(downloads)
         assert calls.left == len(calls.admitted)  # each call that was let out is over
         assert all(scopes.account == name for scopes in calls.admitted)
+
+
+@every_channel
+def test_a_poll_and_a_sticker_go_out_as_such_where_the_traits_say_so(name):
+    traits, calls = registry.traits(name), Calls(name)
+    if traits.polls is not None:
+        poll = Poll("Lunch?", ("Pizza", "Noodles"), is_multiple=False, hours=24)
+        assert send(name, Part("Lunch?"), calls, poll=poll).message_id is not None
+        assert all(word in calls.requests[0].content for word in (b"Lunch?", b"Pizza", b"Noodles"))
+    if traits.has_stickers:
+        assert send(name, Part("👋"), calls, sticker={"kind": "sticker", "file_id": "s1"}).message_id is not None
+        assert b"s1" in calls.requests[-1].content
+    assert len(calls.requests) == (traits.polls is not None) + traits.has_stickers
 
 
 @every_channel

@@ -28,7 +28,7 @@ from shared.db.queue.messages.by_hand import (
     retry_many,
 )
 from shared.db.queue.messages.gathering import END, GO_ON, end_burst, go_on_burst
-from shared.db.queue.messages.looking import PLANNED, counts, find, id_of, planned_by_agent, statuses
+from shared.db.queue.messages.looking import PLANNED, counts, files, find, id_of, planned_by_agent, statuses
 from shared.db.queue.messages.pruning import prune
 from shared.db.queue.messages.storing import (
     HAS_EVENT,
@@ -56,6 +56,7 @@ __all__ = [
     "end_burst",
     "enqueue",
     "enqueue_many",
+    "files",
     "find",
     "go_on_burst",
     "has_event",

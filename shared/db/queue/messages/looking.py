@@ -20,6 +20,12 @@ def id_of(conn: apsw.Connection, row_id: int) -> str:
     return message_id
 
 
+def files(conn: apsw.Connection, row_id: int) -> str:
+    """The attachments of the message in this row, which exists, as JSON."""
+    found: str = scalar(conn, "SELECT files FROM messages WHERE id = :id", {"id": row_id})
+    return found
+
+
 def statuses(conn: apsw.Connection, message_ids: Iterable[str]) -> dict[str, str]:
     """The status of each of these messages that is still there, by its visible id."""
     sql = "SELECT message_id, status FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids))"

@@ -4,7 +4,7 @@ import aiohttp
 import pytest
 
 from shared.channels import registry
-from shared.channels.base import Outgoing, OutgoingFile, WebhookRequest
+from shared.channels.base import Outgoing, OutgoingFile, Part, Poll, WebhookRequest
 from shared.channels.telegram import connecting, webhooks
 from shared.channels.telegram.channel import TelegramChannel, TelegramSettings
 from shared.core.errors import ChatGone, ChatMoved, NotFetched, PermanentError, PlaceGone, WrongState
@@ -192,5 +192,20 @@ def test_it_connects_with_the_fake(act):
         world.clock.advance(2000)
         again = await connecting.connect(adapter, client, url=url, take_over=False, menu=menu)
         assert again.new_commands == ()
+
+    act(scenario)
+
+
+def test_a_poll_arrives_in_a_topic_that_the_bot_made(act):
+    async def scenario(world, adapter, client):
+        await world.say("hello")
+        topic = await adapter.make_topic("Plans", outgoing(), client)
+        poll = Poll("Lunch?", ("Pizza", "Noodles"), is_multiple=True, hours=2)
+        to = outgoing(thread_id=topic, poll=poll)
+        await adapter.send(Part("Lunch?"), to, client, now_ms=NOW)
+        shown = (await messages(world))[-1]
+        assert (shown["text"], str(shown["thread"])) == ("Poll: Lunch?\n- Pizza\n- Noodles", topic)
+        with pytest.raises(PermanentError, match="not a forum"):
+            await adapter.make_topic("Plans", outgoing(platform_id=GROUP), client)
 
     act(scenario)

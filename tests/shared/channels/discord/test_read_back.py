@@ -6,7 +6,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from shared.channels.base import Outgoing, Part
+from shared.channels.base import Outgoing, Part, Poll
 from shared.channels.discord.api_calls import nonce
 from shared.channels.discord.read_back import PAGE, PAGES, evidence, snowflake_before
 from shared.core.errors import RateLimited
@@ -41,6 +41,13 @@ MESSAGES = {
 def test_evidence(messages, expected):
     found = evidence(messages, PART, TO, APP)
     assert (found.verdict, found.message_ids) == expected
+
+
+@pytest.mark.parametrize(("question", "verdict"), [("Lunch?", "arrived"), ("Dinner?", "absent"), (None, "absent")])
+def test_a_poll_is_known_by_its_question(question, verdict):
+    shown = OURS | {"content": "", "poll": {"question": {"text": question}}}
+    to = replace(TO, poll=Poll("Lunch?", ("Pizza", "Noodles"), is_multiple=False, hours=24))
+    assert evidence([shown], Part("Lunch?\n- Pizza\n- Noodles"), to, APP).verdict == verdict
 
 
 def find(discord, platform, *, age_ms, to=TO):

@@ -20,6 +20,7 @@ def accepts(asked):
         "getFile": {"file_id": "f1", "file_unique_id": "u1", "file_size": len(CONTENT), "file_path": "photos/1.png"},
         "getWebhookInfo": {"url": "", "has_custom_certificate": False, "pending_update_count": 0},
         "sendMediaGroup": [{"message_id": 77 + number} for number in range(asked.content.count(b"attach://"))],
+        "createForumTopic": {"message_thread_id": 7, "name": "Plans", "icon_color": 0x6FB9F0},
         "getMe": {"id": 7100200300, "is_bot": True, "first_name": "Aurora"},
     }
     known = method.startswith("send") and method not in ("sendChatAction", "sendMessageDraft")

@@ -6,7 +6,7 @@ import json
 import httpx
 import pytest
 
-from shared.channels.base import Button, Outgoing, Part
+from shared.channels.base import Button, Outgoing, Part, Poll
 from shared.channels.telegram.answers import classify
 from shared.channels.telegram.api_calls import keyboard
 from shared.core.errors import (
@@ -404,3 +404,52 @@ def test_an_answer_too_long_for_an_alert_is_a_message(telegram, run):
     assert run(send(telegram, platform, outgoing(click=PRESS), long)) == "77"
     assert platform.bodies[0] == {"callback_query_id": "4711"}
     assert platform.bodies[1]["text"] == long.text
+
+
+# -- polls, stickers, topics ------------------------------------------------------------------------------------------
+
+POLL = Poll("Lunch?", ("Pizza", "Noodles"), is_multiple=True, hours=2)
+
+
+def test_a_poll_is_telegrams_own(telegram, run):
+    platform = Platform(refusal(400, "Bad Request: message to be replied not found"), httpx.Response(200, json=SENT))
+    to = outgoing(platform_id="-100", thread_id="17", poll=POLL)
+    assert run(send(telegram, platform, to, Part("Lunch?"))) == "77"
+    assert [url.rpartition("/")[2] for url in platform.urls] == ["sendPoll", "sendPoll"]
+    assert platform.bodies[1] == {
+        "chat_id": -100,
+        "message_thread_id": 17,
+        "question": "Lunch?",
+        "options": [{"text": "Pizza"}, {"text": "Noodles"}],
+        "allows_multiple_answers": True,
+        "open_period": 7200,
+    }
+
+
+def test_a_poll_for_one_person_of_a_group_is_not_shown_to_all(telegram, run):
+    platform = Platform(httpx.Response(200, json=SENT))
+    with pytest.raises(PermanentError, match="one person"):
+        run(send(telegram, platform, outgoing(poll=POLL, context={"receiver_user_id": "5"})))
+    assert platform.urls == []
+
+
+def test_a_sticker_goes_out_by_its_id(telegram, run):
+    platform = Platform(httpx.Response(200, json=SENT))
+    assert run(send(telegram, platform, outgoing(sticker={"file_id": "CAAC1", "emoji": "x"}), Part("x"))) == "77"
+    assert (platform.urls[0].rpartition("/")[2], platform.bodies) == (
+        "sendSticker", [{"chat_id": 5000000001, "sticker": "CAAC1"}],
+    )  # fmt: skip
+
+
+def test_a_topic_has_the_id_that_telegram_gives(telegram, run):
+    made = {"ok": True, "result": {"message_thread_id": 42, "name": "Plans", "icon_color": 1}}
+    platform = Platform(httpx.Response(200, json=made))
+    topic = telegram.make_topic("Plans\n" + "x" * 200, outgoing(platform_id="-100"), FakeClient(platform))
+    assert run(topic) == "42"
+    assert platform.bodies == [{"chat_id": -100, "name": ("Plans " + "x" * 200)[:128]}]
+
+
+def test_a_chat_that_is_no_forum_refuses_a_topic(telegram, run):
+    platform = Platform(refusal(400, "Bad Request: the chat is not a forum"))
+    with pytest.raises(PermanentError, match="not a forum"):
+        run(telegram.make_topic("Plans", outgoing(platform_id="-100"), FakeClient(platform)))

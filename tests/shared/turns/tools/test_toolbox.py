@@ -26,8 +26,9 @@ def turn(conn, db):
 
 def test_the_issues_tools_are_all_there():
     assert sorted(spec.name for spec in registry.specs()) == [
-        *("add_reaction", "ask_user_question", "cancel_task", "consume_messages", "create_agent", "edit_message"),
+        *("add_reaction", "ask_user_question", "cancel_task", "consume_messages", "create_agent", "create_topic"),
         *(
+            "edit_message",
             "list_destinations",
             "list_tasks",
             "pause_task",
@@ -36,7 +37,8 @@ def test_the_issues_tools_are_all_there():
             "register_agent_group",
             "resume_task",
         ),
-        *("schedule_task", "send_card", "send_file", "send_message", "send_to_agent", "send_voice", "update_task"),
+        *("schedule_task", "send_card", "send_file", "send_message", "send_poll", "send_sticker", "send_to_agent"),
+        *("send_voice", "update_task"),
     ]
 
 
@@ -155,6 +157,9 @@ GIVEN = {
     "send_message": {"text": "x"},
     "send_to_agent": {"agent": "bob", "text": "x"},
     "send_voice": {"text": "x"},
+    "send_poll": {"question": "x", "options": ["y", "z"]},
+    "send_sticker": {"message": "x"},
+    "create_topic": {"name": "x", "text": "y"},
     "update_task": {"task": "x", "prompt": "y"},
     "pause_task": {"task": "x"},
     "resume_task": {"task": "x"},

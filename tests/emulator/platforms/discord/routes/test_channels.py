@@ -198,3 +198,34 @@ def test_components_and_other_fields_are_checked(play, body, files, code):
         assert code is None or (answer["code"] == 50035 and code in json.dumps(answer["errors"])), answer
 
     play(scenario)
+
+
+POLL = {
+    "question": {"text": "Lunch?"},
+    "answers": [{"poll_media": {"text": "Pizza"}}, {"poll_media": {"text": "Noodles"}}],
+    "duration": 2,
+}
+
+
+def test_a_poll_stands_alone_and_the_page_shows_it_in_words(play):
+    async def scenario(world):
+        status, message = await world.as_bot("POST", MESSAGES, {"poll": POLL})
+        assert status == 200, message
+        poll = message["poll"]
+        assert (message["content"], poll["question"]["text"], poll["allow_multiselect"]) == ("", "Lunch?", False)
+        assert [each["poll_media"]["text"] for each in poll["answers"]] == ["Pizza", "Noodles"]
+        again = (await world.as_bot("GET", f"{MESSAGES}/{message['id']}"))[1]
+        assert again["poll"] == poll
+        shown = (await world.see(f"/control/discord/chats/{CHANNEL}"))["messages"][-1]
+        assert shown["text"] == "Poll: Lunch?\n- Pizza\n- Noodles"
+
+    play(scenario)
+
+
+def test_a_poll_with_a_long_answer_is_refused(play):
+    async def scenario(world):
+        long = {**POLL, "answers": [{"poll_media": {"text": "x" * 56}}]}
+        status, refused = await world.as_bot("POST", MESSAGES, {"poll": long})
+        assert (status, refused["code"]) == (400, 50035)
+
+    play(scenario)
