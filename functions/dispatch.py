@@ -78,8 +78,10 @@ class Dispatch(WorkerService):
         self.sandboxes = Sandboxes(settings.sockets / "sandboxes", self.gateway.serve)
         files = ChannelFiles(self.reader, accounts, self.client)
         presence = Presence(self, accounts, self.client, clock.now_ms)
-        self.runner = TurnRunner(self, self.settlement, self.gateway, self.sandboxes, files.fetch, presence)
         self.telling = Telling(self)
+        self.runner = TurnRunner(
+            self, self.settlement, self.gateway, self.sandboxes, files.fetch, presence, self.telling.listen
+        )
         self.running_turns: dict[int, RunningTurn] = {}  # by session
         self.paused_agents = PausedAgents(self)
         self._versions: asyncio.Task[None] | None = None
@@ -261,11 +263,12 @@ class Dispatch(WorkerService):
             self.running_turns.pop(turn.claim.session_id, None)
 
     def _interrupt(self) -> None:
-        """End the turns whose messages were cancelled, and those that an urgent message can't wait for."""
+        """End the turns whose messages were cancelled, and those that make room for what is urgent or interrupts."""
         if not self.running_turns and not self._made_room:
             return
         now_ms = clock.now_ms()
         urgent = ready_sessions.urgent_sessions(self.reader, now_ms=now_ms)
+        interrupted = ready_sessions.interrupted_sessions(self.reader)
         for session, turn in self.running_turns.items():
             if not turn.is_interruptible:
                 continue
@@ -273,10 +276,16 @@ class Dispatch(WorkerService):
                 self._end_early(turn, "cancelled")
             elif session in urgent and claims.would_gain(self.reader, turn.claim, now_ms=now_ms, limit=turn.batch_size):
                 self._end_early(turn, "an urgent message came")
+            elif session in interrupted and self._is_interrupted(turn, now_ms):
+                self._end_early(turn, "another message came")
         self._made_room &= urgent.keys() - self.running_turns.keys()
         for session, agent in urgent.items():
             if session not in self.running_turns and session not in self._made_room:
                 self._make_room(session, agent, now_ms)
+
+    def _is_interrupted(self, turn: RunningTurn, now_ms: int) -> bool:
+        limit = turn.batch_size
+        return bool(claims.may_join(self.reader, turn.claim, "interrupt", now_ms=now_ms, limit=limit))
 
     def _make_room(self, session: int, agent: str, now_ms: int) -> None:
         """Interrupt the youngest turn of a busy agent for the urgent *session*; at most once for each wait.

@@ -12,6 +12,12 @@ unknown type, or with a misspelt ``type``, and one that breaks off fails the tur
     {"type": "init", "continuation": "…"}      {"type": "text", "text": "…"}       {"type": "result", "text": "…"}
     {"type": "progress", "note": "…"}          {"type": "error", "message": "…", "retryable": true, "wait_ms": 1000}
 
+With ``"hears": true`` in its config, its input stays open, and what people write while it runs comes as a line::
+
+    {"type": "message", "number": 1, "prompt": "<message …>…</message>"}
+
+It belongs to the turn once the program says ``{"type": "heard", "number": 1}``; otherwise it waits for the next turn.
+
 An error with ``"code": "session_lost"`` says that the program does not know the continuation: the turn runs once more
 without one, and its prompt has what was said before.
 
@@ -47,7 +53,9 @@ from shared.agents.providers.command_lines import (
     Misread,
     ProgramAsks,
     ProgramCall,
+    ProgramHeard,
     event_of,
+    further_message,
     permission_answer,
     question,
     tool_result,
@@ -68,12 +76,53 @@ class CommandConfig(HostAccess):
     readable: list[str] = Field(default=[])
     shared: SharedFolder = "write"
     tools: bool = False  # over its standard input and output
+    hears: bool = False  # what people write while it runs, over its standard input
     mcp: bool = False  # over HTTP
     models: Literal["anthropic", "openai", "local"] | None = None
 
 
+class CommandSteering:
+    """What the program of one turn is told while it runs."""
+
+    def __init__(self, running: ProgramRun) -> None:
+        self._running = running
+        self._asked: dict[int, asyncio.Future[bool]] = {}
+        self.is_over = False
+
+    async def tell(self, text: str) -> bool:
+        """Whether the program took it, which it may say late."""
+        number = len(self._asked) + 1
+        self._asked[number] = asyncio.get_running_loop().create_future()
+        await self._running.write(further_message(number, text))
+        return await self._asked[number]
+
+    def hear(self, said: ProgramHeard) -> None:
+        """The program took what it was told."""
+        asked = self._asked.get(said.number)
+        if asked is not None and not asked.done():
+            asked.set_result(True)
+
+    def close(self) -> None:
+        """The turn is over: what the program has not taken waits for the next one."""
+        self.is_over = True
+        for asked in self._asked.values():
+            if not asked.done():
+                asked.set_result(False)
+
+
 class Command:
     """Runs the configured program once a turn."""
+
+    def __init__(self) -> None:
+        self._steered: dict[str, CommandSteering] = {}  # by the turn's token
+
+    def hears(self, turn: str) -> bool:
+        """Whether the turn with this token runs here, with a program that asked to be told more."""
+        return turn in self._steered and not self._steered[turn].is_over
+
+    async def steer(self, turn: str, text: str) -> bool:
+        """Tell the turn *text* too; whether its program took it."""
+        return await self._steered[turn].tell(text) if self.hears(turn) else False
 
     def check(self, config: Mapping[str, Any]) -> None:
         """A config names a program, as a list of words."""
@@ -98,13 +147,29 @@ class Command:
         try:
             async with (
                 ProgramRun(command, turn.limits, held, sandboxes=turn.sandboxes) as running,
-                contextlib.aclosing(_converse(running, turn, has_tools=config.tools)) as events,
+                contextlib.aclosing(self._converse(running, turn, config)) as events,
             ):
                 async for event in events:
                     yield event
         except OSError as error:
             sentence = f"can't start {config.command[0]!r}: {error.strerror}"
             yield Failed(sentence, code="not_started")
+
+    async def _converse(
+        self, running: ProgramRun, turn: Turn, config: CommandConfig
+    ) -> AsyncGenerator[ProviderEvent, None]:
+        steering = CommandSteering(running)
+        if config.hears:
+            self._steered[turn.token] = steering
+        try:
+            async with contextlib.aclosing(_converse(running, turn, config, steering)) as events:
+                async for event in events:
+                    if isinstance(event, Result | Failed):
+                        steering.close()
+                    yield event
+        finally:
+            self._steered.pop(turn.token, None)
+            steering.close()
 
 
 def _read(config: Mapping[str, Any]) -> CommandConfig:
@@ -136,8 +201,11 @@ def _command(config: CommandConfig, turn: Turn, access: ProgramAccess | None) ->
     return session_homes.at_home(command, turn, config.shared)
 
 
-async def _converse(running: ProgramRun, turn: Turn, *, has_tools: bool) -> AsyncGenerator[ProviderEvent, None]:
-    feeding = asyncio.create_task(running.write(question(turn, has_tools=has_tools), close=not has_tools))
+async def _converse(
+    running: ProgramRun, turn: Turn, config: CommandConfig, steering: CommandSteering
+) -> AsyncGenerator[ProviderEvent, None]:
+    asking = question(turn, has_tools=config.tools, hears=config.hears)
+    feeding = asyncio.create_task(running.write(asking, close=not (config.tools or config.hears)))
     prompts = PermissionPrompts(running, turn.permissions)
     plain: list[str] = []
     number = 0
@@ -150,9 +218,11 @@ async def _converse(running: ProgramRun, turn: Turn, *, has_tools: bool) -> Asyn
                 return
             if isinstance(event, str):
                 plain.append(event)
+            elif isinstance(event, ProgramHeard):
+                steering.hear(event)
             elif isinstance(event, ProgramCall | ProgramAsks):
                 yield Acted(event.name)
-                if has_tools:  # else its standard input is closed
+                if config.tools:  # else its standard input is closed
                     await _serve(running, turn, event, prompts)
             elif event is not None:
                 async for each in _told(running, plain, event):
@@ -162,10 +232,7 @@ async def _converse(running: ProgramRun, turn: Turn, *, has_tools: bool) -> Asyn
     finally:
         feeding.cancel()
         await prompts.close()
-    if running.ending is not None and running.ending.word != "ended":
-        yield _failed(running.ending)
-    else:
-        yield Result("\n".join(plain).strip() or None)
+    yield _ended(running.ending, plain)
 
 
 async def _told(running: ProgramRun, plain: list[str], event: ProviderEvent) -> AsyncGenerator[ProviderEvent, None]:
@@ -193,8 +260,11 @@ async def _serve(running: ProgramRun, turn: Turn, event: ProgramCall | ProgramAs
     await running.write(tool_result(event, answer))
 
 
-def _failed(ending: Ending) -> Failed:
-    return Failed(ending.reason, code=ending.failure)
+def _ended(ending: Ending | None, plain: list[str]) -> Failed | Result:
+    """The program ended, and gave no result: what it said is the answer, if it ended well."""
+    if ending is not None and ending.word != "ended":
+        return Failed(ending.reason, code=ending.failure)
+    return Result("\n".join(plain).strip() or None)
 
 
 def provider() -> Provider:

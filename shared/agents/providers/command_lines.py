@@ -13,7 +13,7 @@ from shared.core.text import half_characters
 
 _MOST_TOKENS = 10**12  # of one line
 _LONGEST_WAIT_MS = 10**12
-_TYPES = ("init", "progress", "text", "result", "usage", "tool_call", "permission", "error")
+_TYPES = ("init", "progress", "text", "result", "usage", "tool_call", "permission", "heard", "error")
 _FIELDS = {"text", "answers", "continuation", "note"}  # of events alone
 _BROKEN_OFF = re.compile(rb'\s*\{.*"type"\s*:')
 
@@ -38,13 +38,19 @@ class ProgramAsks(NamedTuple):
         return self.asked.tool
 
 
+class ProgramHeard(NamedTuple):
+    """The program took the message with this *number* into its turn."""
+
+    number: int
+
+
 class Misread(NamedTuple):
     """A line that is meant for Postroom and not for people, and that it does not understand; *reason* says why."""
 
     reason: str
 
 
-def question(turn: Turn, *, has_tools: bool) -> bytes:
+def question(turn: Turn, *, has_tools: bool, hears: bool = False) -> bytes:
     """The one object of the input, as a line."""
     tools = turn.tools.specs() if has_tools and turn.tools is not None else ()
     return (
@@ -72,6 +78,7 @@ def question(turn: Turn, *, has_tools: bool) -> bytes:
                     for message in turn.messages
                 ],
                 **({"tools": [{**each._asdict(), "schema": dict(each.schema)} for each in tools]} if has_tools else {}),
+                **({"hears": True} if hears else {}),
             }
         ).encode()
         + b"\n"
@@ -90,7 +97,12 @@ def permission_answer(asks: ProgramAsks, answer: PermissionAnswer) -> bytes:
     return json.dumps(found).encode() + b"\n"
 
 
-def event_of(line: bytes) -> ProviderEvent | ProgramCall | ProgramAsks | Misread | str | None:
+def further_message(number: int, text: str) -> bytes:
+    """The line that tells a program something while it runs."""
+    return json.dumps({"type": "message", "number": number, "prompt": text}).encode() + b"\n"
+
+
+def event_of(line: bytes) -> ProviderEvent | ProgramCall | ProgramAsks | ProgramHeard | Misread | str | None:
     """One line of output: an event, plain text, or None for a blank line and an event that says nothing."""
     text = line.decode("utf-8", "replace").rstrip("\r\n")
     try:
@@ -112,7 +124,7 @@ def _asks(found: Mapping[str, Any]) -> ProgramAsks:
     return ProgramAsks(None if id_ is None else str(id_), PermissionAsked(tool, given, str(id_), covers, why))
 
 
-def _event(found: Mapping[str, Any]) -> ProviderEvent | ProgramCall | ProgramAsks | None:
+def _event(found: Mapping[str, Any]) -> ProviderEvent | ProgramCall | ProgramAsks | ProgramHeard | None:
     match found["type"]:
         case "permission":
             return _asks(found)
@@ -132,6 +144,9 @@ def _event(found: Mapping[str, Any]) -> ProviderEvent | ProgramCall | ProgramAsk
             arguments, id_ = found.get("arguments"), found.get("id")
             given = arguments if isinstance(arguments, dict) else {}
             return ProgramCall(None if id_ is None else str(id_), _words(found.get("name")), given)
+        case "heard":
+            number = found.get("number")
+            return ProgramHeard(number) if type(number) is int else None
         case "error":
             return Failed(
                 _words(found.get("message")) or "the program reported an error",

@@ -40,6 +40,7 @@ class EventData(_RoomAuthor, total=False):
         process_after: when the next attempt may begin, in ms UTC: ``message_retry``.
         deliver_after: the same of a response: ``response_retry``, and ``response_ready`` of a planned one.
         part: the part of the response that may have been sent, from 0 on: ``response_outcome_unknown``.
+        into: the first message of the turn that was told it: ``message_steered``.
         batch: the ids of the turn's messages: ``chain_step_start``, ``chain_step_done``.
         attempt: which attempt it is, from 1 on: ``chain_step_start``.
         answers: how many responses the turn gave: ``chain_step_done``.
@@ -78,6 +79,7 @@ class EventData(_RoomAuthor, total=False):
     process_after: int | None
     deliver_after: int | None
     part: int
+    into: str
     batch: list[str]
     attempt: int
     answers: int

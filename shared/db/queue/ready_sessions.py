@@ -87,6 +87,24 @@ URGENT_SESSIONS = """
                       AND m.trigger = 1 AND (m.process_after IS NULL OR m.process_after <= :now))
 """
 
+# The sessions in which a message waits that interrupts their turns, as a loose scan too.
+INTERRUPTED_SESSIONS = """
+    WITH RECURSIVE open (session_id) AS (
+        SELECT min(session_id)
+          FROM messages
+         WHERE while_busy = 'interrupt' AND status = 'pending'
+         UNION ALL
+        SELECT (SELECT min(m.session_id)
+                  FROM messages m
+                 WHERE m.while_busy = 'interrupt' AND m.status = 'pending' AND m.session_id > open.session_id)
+          FROM open
+         WHERE open.session_id IS NOT NULL
+    )
+    SELECT session_id
+      FROM open
+     WHERE session_id IS NOT NULL
+"""
+
 NEXT_DUE = """
     SELECT min(process_after)
       FROM messages
@@ -172,6 +190,11 @@ def _firsts(
 def urgent_sessions(conn: apsw.Connection, *, now_ms: int) -> dict[int, str]:
     """The sessions with a due urgent message, and their agents."""
     return dict(rows(conn, URGENT_SESSIONS, {"now": now_ms}))
+
+
+def interrupted_sessions(conn: apsw.Connection) -> set[int]:
+    """The sessions in which a message waits whose wiring lets it interrupt a turn."""
+    return {session_id for (session_id,) in rows(conn, INTERRUPTED_SESSIONS)}
 
 
 def next_due(conn: apsw.Connection, *, now_ms: int) -> int | None:

@@ -4,6 +4,8 @@ A *story* is everything that was said about the same messages, by the first turn
 """
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import apsw
@@ -11,13 +13,15 @@ import apsw
 from shared.core.errors import ClaimLost
 from shared.db.engine.connection import rows, scalar
 from shared.db.queue.claims import Claim
+from shared.db.queue.message_row import Message
 
-# The fence and the mark are one statement. A turn that goes on with a story keeps its name.
-_MARK = """
+# The fence and the mark are one statement. What the turn was told while it ran is marked too, from then on.
+MARK = """
     UPDATE messages
-       SET spoken = ifnull(spoken, :token)
-     WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'processing' AND claimed_by = :token
-    RETURNING spoken
+       SET spoken = ifnull(spoken, :story)
+     WHERE agent = :agent AND session_id = :session AND trigger = 1 AND (status = 'pending' OR status = 'processing')
+       AND status = 'processing' AND claimed_by = :token
+    RETURNING id
 """
 
 _INSERT = """
@@ -31,12 +35,44 @@ def mark(conn: apsw.Connection, claim: Claim) -> str:
     Raises:
         ClaimLost: the turn no longer holds its messages; the caller's transaction must roll back.
     """
-    asked = json.dumps([message.id for message in claim.asked])
-    marked = rows(conn, _MARK, {"ids": asked, "token": claim.token})
-    if len(marked) != len(claim.asked):
+    story = claim.asked[0].spoken or claim.token  # a turn that goes on with a story keeps its name
+    held = {"agent": claim.agent, "session": claim.session_id, "token": claim.token}
+    marked = {row_id for (row_id,) in rows(conn, MARK, {**held, "story": story})}
+    if not marked.issuperset(message.id for message in claim.asked):
         raise ClaimLost(f"turn {claim.token} no longer holds its messages, so it can't say or do anything more")
-    story: str = marked[0][0]
     return story
+
+
+_ABOUT = """
+    SELECT id
+      FROM messages
+     WHERE id IN (SELECT value FROM json_each(:ids)) AND trigger = 1 AND spoken IS NOT NULL
+"""
+
+
+def as_spoken(conn: apsw.Connection, claim: Claim) -> Claim:
+    """The claim of a turn that has spoken, by what it said: nothing was said about what it was told after that."""
+    heard = (*claim.batch, *claim.told)
+    found = rows(conn, _ABOUT, {"ids": json.dumps([message.id for message in heard if message.trigger])})
+    about = {row_id for (row_id,) in found}
+    if not about:
+        return claim
+    rest = tuple(message for message in heard if message.trigger and message.id not in about)
+    context = tuple(message for message in claim.told if not message.trigger)
+    batch = sorted(message for message in heard if message not in (*rest, *context))
+    return replace(claim, batch=tuple(batch), told=(*context, *rest))
+
+
+def goes_on_with(conn: apsw.Connection, messages: Sequence[Message], story: str) -> None:
+    """These messages wait for the turn that goes on with the story, and are a part of its batch."""
+    conn.execute(
+        """
+        UPDATE messages
+           SET spoken = :story
+         WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'pending'
+        """,
+        {"ids": json.dumps([message.id for message in messages]), "story": story},
+    )
 
 
 class SpokenCall(NamedTuple):

@@ -16,7 +16,7 @@ EngageMode = Literal["pattern", "mention", "mention-sticky"]
 SenderScope = Literal["all", "known"]
 IgnoredMessagePolicy = Literal["drop", "accumulate"]
 SessionMode = Literal["shared", "per-thread", "agent-shared"]
-WhileBusy = Literal["collect", "followup"]
+WhileBusy = Literal["collect", "steer", "followup", "interrupt"]
 HIGHEST_PRIORITY = 1_000_000  # the lowest is its negative
 _DEBOUNCE_MS = 1000  # of agents that ask a model: a turn in vain costs money
 
@@ -79,7 +79,8 @@ class Wiring(NamedTuple):
         WhileBusy,
         RowSetting(
             "What happens to messages that come while it works. collect: it answers them together, in its next turn; "
-            "followup: each gets a turn of its own.",
+            "steer: it hears them in this turn, where its provider can; followup: each gets a turn of its own; "
+            "interrupt: its turn ends, and begins again with them.",
             "while it works",
         ),
     ] = "collect"

@@ -78,6 +78,7 @@ class MessageFacts(NamedTuple):
         responses: to the message, oldest first.
         has_spoken: a turn had said something about it.
         pause: why its agent is paused, or None; *pause_until*: when that ends by itself, or None.
+        steered_into: the first message of the turn that was told this one while it ran, or None.
         gathers_until: until when its session waits for more lines of its sender, or None.
     """
 
@@ -107,6 +108,7 @@ class MessageFacts(NamedTuple):
     pause: str | None = None
     pause_until: int | None = None
     gathers_until: int | None = None
+    steered_into: str | None = None
 
 
 MESSAGE = """
@@ -153,6 +155,16 @@ BUSY = """
        AND session_id <> :session
 """
 
+STEERED = """
+    SELECT type, data ->> '$.into'
+      FROM events
+     WHERE message_id = :id AND type <> 'message_received' AND type <> 'chain_step_start' AND type <> 'chain_step_done'
+       AND type <> 'response_ready' AND type <> 'response_acked'
+       AND (type = 'message_steered' OR type = 'message_released')
+     ORDER BY id DESC
+     LIMIT 1
+"""
+
 RESPONSES = """
     SELECT r.id, r.status, r.failure, r.last_error, r.retry_count, r.deliver_after, r.acked_at, r.chat_id,
            ifnull(c.status, '') = 'inactive', c.not_before,
@@ -190,7 +202,7 @@ def message(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageFacts 
         id_, message_id, agent, Place(*place), status, bool(trigger), *fields, concurrency, bool(is_gone),
         running[0][0] if running else None, *(retrying[0] if retrying else (None, None, None)), ahead, busy,
         _responses(rows(conn, RESPONSES, {"row": row_id, "now": now_ms})), bool(has_spoken), pause, pause_until,
-        gathers,
+        gathers, next((into for _, into in rows(conn, STEERED, {"id": message_id}) if into), None),
     ])  # fmt: skip
 
 

@@ -92,6 +92,8 @@ def _of_completed(facts: MessageFacts, now_ms: int) -> Why:
         return _of_unsent(unsent, facts.place.channel, now_ms)
     if facts.responses:
         return Why("answered", f"It was answered: response {facts.responses[-1].id} was sent.")
+    if facts.steered_into is not None:
+        return Why("answered_with", f"The turn of {facts.steered_into} heard it while it ran, and answered both.")
     return Why(
         "no_answer", f"Agent {facts.agent} read it, and said nothing to it alone. It may have answered another one."
     )

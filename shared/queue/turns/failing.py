@@ -33,6 +33,7 @@ STOPPED = "dispatch stopped"
 PROCESS_GONE = "the process that ran the turn went away"
 HOST_LOST = "the host that ran the turn was lost, or all of Postroom there was stopped"
 
+_MOST_JOIN = 1000  # of a turn that was interrupted; the next batch takes as many as it may
 _ONCE = RetryPolicy(max_attempts=1, base_ms=0, cap_ms=0, jitter=0.0)
 
 
@@ -48,6 +49,8 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
         ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
     said = _said(conn, claim)
+    if said.has_spoken:
+        claim = spoken.as_spoken(conn, claim)
     is_alone = len(claim.asked) == 1
     verdicts = {
         message.id: judge(message, failure, policy, said, is_alone=is_alone, now_ms=now_ms) for message in claim.asked
@@ -56,7 +59,7 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
     _pause_agent(conn, claim.agent, failure, now_ms=now_ms)
     dead = [message for message in claim.asked if verdicts[message.id].dead]
     if said.has_spoken:
-        agent_messages.append(conn, one_after_the_other(asked_lines(claim)))
+        agent_messages.append(conn, one_after_the_other(asked_lines(claim, claim.batch)))
         _tell_cut_off(conn, dead, now_ms=now_ms)
     else:
         for place, message in enumerate(dead):  # a millisecond apart, like the answers of a turn
@@ -129,7 +132,9 @@ def set_aside(conn: apsw.Connection, row_id: int, error: Exception, policy: Retr
 
 
 def release(conn: apsw.Connection, claim: Claim, *, why: str = STOPPED, now_ms: int) -> None:
-    """The turn was interrupted: give its messages back, as if no turn had taken them. One that has spoken has failed.
+    """The turn was interrupted: give its messages back, as if no turn had taken them.
+
+    One that has spoken has failed; but where a message interrupted it that its wiring lets do so, it goes on.
 
     Args:
         why: what interrupted it, for the row of a turn that has spoken.
@@ -137,16 +142,32 @@ def release(conn: apsw.Connection, claim: Claim, *, why: str = STOPPED, now_ms: 
     Raises:
         ClaimLost: the turn no longer holds its messages; the caller's transaction must roll back.
     """
-    if spoken.has_spoken(conn, claim.token):
+    if not spoken.has_spoken(conn, claim.token):
+        joining = claims.may_join(conn, claim, "interrupt", now_ms=now_ms, limit=_MOST_JOIN) if claim.goes_on else []
+        claims.release(conn, claim, now_ms=now_ms)
+        _go_on_with(conn, claim, joining)
+    elif joining := claims.may_join(conn, claim, "interrupt", now_ms=now_ms, limit=_MOST_JOIN):
+        claim = spoken.as_spoken(conn, claim)
+        verdicts = {each.id: MessageVerdict(False, each.retry_count, None, why, "interrupted") for each in claim.asked}
+        claims.fail(conn, claim, verdicts, now_ms=now_ms)
+        agent_messages.append(conn, one_after_the_other(asked_lines(claim, claim.batch)))
+        _go_on_with(conn, claim, joining)
+    else:
         failure = Failure(f"{why}, after the turn had spoken", code="interrupted")
         fail(conn, claim, failure, _ONCE, now_ms=now_ms)
-    else:
-        claims.release(conn, claim, now_ms=now_ms)
+
+
+def _go_on_with(conn: apsw.Connection, claim: Claim, joining: Sequence[Message]) -> None:
+    """A turn that had said something was interrupted by these messages: it goes on with them."""
+    if not joining:
+        return
+    spoken.goes_on_with(conn, joining, claim.asked[0].spoken or claim.token)
+    agent_messages.append(conn, one_after_the_other(asked_lines(claim, joining)))
 
 
 def end_others(conn: apsw.Connection, claim: Claim, cancelled: int, *, reason: str, now_ms: int) -> None:
     """The turn had spoken, and one of its messages was cancelled: the others, released since, end with it."""
-    agent_messages.append(conn, one_after_the_other(asked_lines(claim)))
+    agent_messages.append(conn, one_after_the_other(asked_lines(claim, claim.batch)))
     others = [message for message in claim.asked if message.id != cancelled]
     if _said(conn, claim).may_go_on:
         return

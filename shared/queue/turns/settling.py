@@ -37,7 +37,10 @@ def settle(
         ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
     claims.complete(conn, claim, now_ms=now_ms)
-    lines = [*asked_lines(claim), *(answered_line(claim, each, now_ms) for each in turn_replies)]
+    lines = [
+        *asked_lines(claim, (*claim.batch, *claim.told)),
+        *(answered_line(claim, each, now_ms) for each in turn_replies),
+    ]
     agent_messages.append(conn, one_after_the_other(lines))
     turn_replies = [_pass_on(conn, each, limits, now_ms) if each.tags else each for each in turn_replies]
     turn_replies = [each for each in turn_replies if not (each.is_blank or _was_read(conn, claim, each))]
@@ -49,7 +52,7 @@ def settle(
         )
     ended_ms = now_ms + max(0, len(turn_replies) - 1)  # not before the last response
     answered_ids = {each.asked.id for each in turn_replies} or spoken.answered(conn, claim.token)
-    endings.enqueue(conn, [each for each in claim.asked if each.id not in answered_ids], now_ms=ended_ms + 1)
+    endings.enqueue(conn, [each for each in claim.answered if each.id not in answered_ids], now_ms=ended_ms + 1)
     sessions.touch(conn, claim.session_id, continuation=continuation, provider=provider, now_ms=now_ms)
     first = claim.asked[0]
     if provider_before is not None:

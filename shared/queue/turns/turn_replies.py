@@ -63,8 +63,8 @@ def outward(
     ]
 
 
-def asked_lines(claim: Claim) -> list[AgentMessage]:
-    """The history lines of the batch, with the instants of the messages and not of the answer.
+def asked_lines(claim: Claim, heard: Sequence[Message]) -> list[AgentMessage]:
+    """The history lines of these messages, with the instants of the messages and not of the answer.
 
     A message whose turn goes on with what was said is in the history since that turn ended.
     """
@@ -79,8 +79,8 @@ def asked_lines(claim: Claim) -> list[AgentMessage]:
             max(each.created_at, each.scheduled_at or 0),
             claim.session_id,
         )
-        for each in (*claim.batch, *claim.told)
-        if not (each.trigger and claim.goes_on)
+        for each in heard
+        if not (each.trigger and each.spoken is not None and claim.goes_on)
     ]
 
 

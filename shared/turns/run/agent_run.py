@@ -77,8 +77,21 @@ Outcome = AgentAnswer | Failure
 
 _MOST_TEXTS = 1000  # of one turn; each is a message to a person
 
-OnSaid = Callable[[Callable[[], str]], None]
-"""Told whenever the agent says more, with what reads all that it has said so far."""
+
+@dataclass(frozen=True, slots=True)
+class TurnWatch:
+    """What is told of a turn while it runs.
+
+    Attributes:
+        said: the agent has said more; the argument reads all that it has said so far.
+        happened: each event of the provider.
+    """
+
+    said: Callable[[Callable[[], str]], None] = lambda _: None
+    happened: Callable[[ProviderEvent], None] = lambda _: None
+
+
+UNWATCHED = TurnWatch()
 
 
 Hear = Callable[[Turn, Agent, TurnName, float], Awaitable[Turn]]
@@ -88,10 +101,6 @@ Hear = Callable[[Turn, Agent, TurnName, float], Awaitable[Turn]]
 async def _hear_nothing(turn: Turn, _: Agent, __: TurnName, ___: float) -> Turn:
     """The ``Hear`` where nothing makes text of sound."""
     return turn
-
-
-def _nobody_listens(_: Callable[[], str]) -> None:
-    """The ``OnSaid`` of a turn that nobody watches."""
 
 
 async def run_agent(
@@ -104,7 +113,7 @@ async def run_agent(
     answered: Mapping[int, Question],
     sandboxes: Sandboxes | None = None,
     fetch: Fetch = no_channel,
-    on_said: OnSaid = _nobody_listens,
+    watch: TurnWatch = UNWATCHED,
     hear: Hear = _hear_nothing,
     permissions: TurnPermissions | None = None,
 ) -> Outcome:
@@ -117,7 +126,7 @@ async def run_agent(
         answered: the questions that messages of the turn answer, by the row of the message.
         sandboxes: of dispatch; see ``shared/agents/programs``.
         fetch: gets what people attached to their messages.
-        on_said: told whenever the agent says more.
+        watch: told of the turn while it runs.
         hear: makes text of voice messages.
         permissions: whom the turn's program asks before it does something.
     """
@@ -141,7 +150,7 @@ async def run_agent(
     batch = tuple(turn_message(message, answered.get(message.id)) for message in claim.batch)
     batch = batch if note is None else (note, *batch)
     outcome = await _run(
-        reader, claim, agent, session, settings, save, doors, batch, sandboxes, fetch, on_said, hear, permissions
+        reader, claim, agent, session, settings, save, doors, batch, sandboxes, fetch, watch, hear, permissions
     )
     if isinstance(outcome, AgentAnswer) and _says_nothing(reader, claim, outcome):
         outcome = Failure("the agent said nothing")
@@ -204,7 +213,7 @@ async def _run(
     batch: tuple[TurnMessage, ...],
     sandboxes: Sandboxes | None,
     fetch: Fetch,
-    on_said: OnSaid,
+    watch: TurnWatch,
     hear: Hear,
     permissions: TurnPermissions | None,
 ) -> Outcome:
@@ -226,7 +235,7 @@ async def _run(
                     log.warning("session.of_another_provider", agent=agent.id, session=session.session_id)
                     turn = lost_session.begin_afresh(turn, facts.earlier(), facts.story)
                     facts.story.provider_before = session.continued_by
-                return await _listen(turn, agent, claim, save, doors, facts, on_said)
+                return await _listen(turn, agent, claim, save, doors, facts, watch)
         except TimeoutError:
             await asyncio.to_thread(leftover_processes.kill, [claim.token])
             reason = _limits(agent, settings).ended(f"the agent gave no result within {limit_s:g} s", "turn_timeout_ms")
@@ -328,7 +337,7 @@ async def _listen(
     save: SaveOfProvider,
     doors: TurnDoors,
     facts: TurnFacts,
-    on_said: OnSaid,
+    watch: TurnWatch,
 ) -> Outcome:
     story = facts.story
     said = TurnAnswers(claim, story.told)
@@ -339,6 +348,7 @@ async def _listen(
         doors,  # they close before the program is ended: nothing that it still asks for is let through
     ):
         async for event in provider_events:
+            watch.happened(event)
             match event:
                 case Init():
                     continuation.set(event.continuation)
@@ -348,7 +358,7 @@ async def _listen(
                     return Failure(f"the agent gave more than {_MOST_TEXTS} texts in one turn", code="output_limit")
                 case Text():
                     await said.hear(event.text, event.answers)
-                    on_said(said.so_far)
+                    watch.said(said.so_far)
                 case Result():
                     await said.hear(event.text or "")
                     break

@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,7 @@ from shared.queue.turns import Failure
 from shared.runtime.worker_service import WorkerService
 from shared.turns.gateway.model_gateway import ModelGateway
 from shared.turns.run import auto_provider
-from shared.turns.run.agent_run import Outcome, run_agent
+from shared.turns.run.agent_run import Outcome, TurnWatch, run_agent
 from shared.turns.run.files import hearing
 from shared.turns.run.files.inbox import Fetch, no_channel
 from shared.turns.run.permissions import TurnPermissions
@@ -49,7 +49,9 @@ class RunningTurn:
         is_interruptible: the agent runs. A task that is cancelled before never gives its messages back; one that is
             cancelled after loses an outcome that is there.
         interrupted_by: what interrupted it, for the row of a turn that has spoken.
-        telling: what tells the turn of edits while it runs, and adds them to the claim; see ``telling``.
+        telling: what tells the turn more while it runs, and adds it to the claim; see ``telling``.
+        hears: whether its program could be told something when that was last looked at.
+        over: its agent has ended, and only what it was told last is open.
         permissions: whom its program asks before it does something.
     """
 
@@ -60,6 +62,8 @@ class RunningTurn:
     is_interruptible: bool = False
     interrupted_by: str = turns.STOPPED
     telling: asyncio.Task[None] | None = None
+    hears: bool = False
+    over: asyncio.Event = field(default_factory=asyncio.Event)
     permissions: TurnPermissions | None = None
 
     def look(self) -> None:
@@ -70,6 +74,7 @@ class RunningTurn:
     async def whole_claim(self) -> Claim:
         """All that the turn holds, once it is told nothing more. A stop does not cut this off: rows would be left."""
         while self.telling is not None and not self.telling.done():
+            self.over.set()
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait({self.telling})
         return self.claim
@@ -86,6 +91,7 @@ class TurnRunner:
         sandboxes: Sandboxes | None = None,
         fetch: Fetch = no_channel,
         presence: Presence | None = None,
+        on_event: Callable[[RunningTurn], None] = lambda _: None,
     ) -> None:
         self._service = service
         self._settlement = settlement
@@ -94,13 +100,14 @@ class TurnRunner:
         self._fetch = fetch
         self._presence = presence
         self._sounds = SoundMakers(gateway, service.settings)
+        self._on_event = on_event
 
     async def run(self, turn: RunningTurn) -> None:
         """One turn. Cancelling it ends the agent and gives the messages back."""
         claim = turn.claim
         context = {"turn": claim.token, "agent": claim.agent, "message_id": claim.asked[0].message_id}
         this = asyncio.current_task()
-        renewal = asyncio.create_task(self._renew(claim, this.cancel if this else lambda: None))
+        renewal = asyncio.create_task(self._renew(turn, this.cancel if this else lambda: None))
         started_ms = clock.now_ms()
         try:
             turn.is_interruptible = True
@@ -131,7 +138,7 @@ class TurnRunner:
         save = partial(self._save_continuation, claim)
         try:
             await auto_provider.choose(service.reader, service.writer, claim)
-            answered = await self._keep_answers(claim)
+            answered = await keep_answers(service, claim, claim.batch)
             async with self._shown(claim) as said:
                 return await run_agent(
                     service.reader,
@@ -143,7 +150,7 @@ class TurnRunner:
                     answered,
                     self._sandboxes,
                     self._fetch,
-                    said.say,
+                    TurnWatch(said.say, lambda _: self._on_event(turn)),
                     partial(self._hear, turn),
                     turn.permissions,
                 )
@@ -183,19 +190,6 @@ class TurnRunner:
             log.exception("turn.words_not_kept", turn=claim.token)
         turn.claim = replace(claim, batch=tuple(_in_words(each, row_id, words) for each in claim.batch))
 
-    async def _keep_answers(self, claim: Claim) -> Mapping[int, Question]:
-        """The questions that texts of the turn answer, by the row of the message; their rows say so now."""
-        found = answers.find(self._service.reader, claim.session_id, claim.batch)
-        if any(question.status == "open" for question in found.values()):
-            keep = partial(answers.keep, answered=found, batch=claim.batch, now_ms=clock.now_ms())
-            try:
-                await self._service.writer.run(keep)
-            except (NotFound, WrongState):  # a button was pressed meanwhile
-                return {}
-            except apsw.Error:
-                log.exception("turn.answer_not_kept", turn=claim.token)
-        return found
-
     async def _save_continuation(self, claim: Claim, continuation: str, provider: str | None = None) -> None:
         """Store it in the session's row, durably. If that fails, the turn goes on, and its settlement writes it."""
         work = partial(sessions.save_continuation, claim=claim, continuation=continuation, provider=provider)
@@ -204,19 +198,38 @@ class TurnRunner:
         except apsw.Error:
             log.exception("turn.continuation_not_saved", turn=claim.token)
 
-    async def _renew(self, claim: Claim, on_lost: Callable[[], object]) -> None:
+    async def _renew(self, turn: RunningTurn, on_lost: Callable[[], object]) -> None:
         """Renew the lease until cancelled; call *on_lost* when the lease has another owner."""
         lease_ms = self._service.settings.lease_ms
         while True:
             await asyncio.sleep(lease_ms / 3000)
             until = clock.now_ms() + lease_ms
             try:
-                await self._service.writer.run(partial(claims.renew, claim=claim, lease_until=until), durable=False)
+                work = partial(claims.renew, claim=turn.claim, lease_until=until)
+                await self._service.writer.run(work, durable=False)
             except ClaimLost:
                 on_lost()
                 return
             except apsw.Error:
-                log.exception("turn.renewal_failed", turn=claim.token)
+                log.exception("turn.renewal_failed", turn=turn.claim.token)
+
+
+async def keep_answers(service: WorkerService, claim: Claim, heard: Sequence[Message]) -> Mapping[int, Question]:
+    """The questions that texts of the turn answer, by the row of the message; their rows say so now.
+
+    Args:
+        heard: the messages that the turn has, or is to be told now.
+    """
+    found = answers.find(service.reader, claim.session_id, heard)
+    if any(question.status == "open" for question in found.values()):
+        keep = partial(answers.keep, answered=found, batch=heard, now_ms=clock.now_ms())
+        try:
+            await service.writer.run(keep)
+        except (NotFound, WrongState):  # a button was pressed meanwhile
+            return {}
+        except apsw.Error:
+            log.exception("turn.answer_not_kept", turn=claim.token)
+    return found
 
 
 def _in_words(message: Message, row_id: int, words: str) -> Message:

@@ -86,7 +86,9 @@ def bounded(messages: Messages, most_bytes: int) -> Messages:
 
 
 def _begins_turn(message: dict[str, Any]) -> bool:
-    return any(part.get("part_kind") == "user-prompt" for part in message.get("parts", []))
+    """What a person wrote beside the results of tools was told to a turn that ran."""
+    kinds = {part.get("part_kind") for part in message.get("parts", [])}
+    return "user-prompt" in kinds and not kinds & {"tool-return", "retry-prompt"}
 
 
 def _without_files(part: dict[str, Any]) -> dict[str, Any]:

@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 import httpx2
 from pydantic_ai import Agent, BinaryContent, ModelMessagesTypeAdapter, Tool, ToolFailed, UsageLimits
 from pydantic_ai.exceptions import AgentRunError
+from pydantic_ai.messages import UserPromptPart
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 
 from shared.agents import briefing, own_files
 from shared.agents.access import ProgramAccess, Toolbox, ToolSpec
-from shared.agents.base import Failed, Progress, Turn
+from shared.agents.base import Acted, Failed, Progress, Turn
 from shared.agents.providers.api.config import ApiConfig, Dialect
 from shared.agents.providers.api.failures import failed
+from shared.agents.providers.api.steering import ApiSteering
 
 _HOST = "http://postroom"  # any name: the connection is a Unix socket
 _WORDS_OR_NONE: list[type[str] | type[None]] = [str, type(None)]  # none, where the tools have said it all
@@ -33,12 +35,13 @@ class Answered(NamedTuple):
 
 
 async def run(
-    config: ApiConfig, turn: Turn, access: ProgramAccess, before: bytes
-) -> AsyncGenerator[Progress | Failed | Answered, None]:
+    config: ApiConfig, turn: Turn, access: ProgramAccess, before: bytes, steering: ApiSteering
+) -> AsyncGenerator[Progress | Acted | Failed | Answered, None]:
     """Run the turn: what happens, then ``Answered`` or ``Failed``.
 
     Args:
         before: the messages of the session so far, as JSON.
+        steering: what the model is told beside the results of its tools.
     """
     try:
         async with _client(turn, access) as client:
@@ -57,12 +60,16 @@ async def run(
                 async for node in running:
                     if Agent.is_model_request_node(node):
                         yield Progress("asks the model")
+                        told = [UserPromptPart(text) for text in steering.take()]
+                        node.request.parts = [*node.request.parts, *told]
                         async with node.stream(running.ctx) as stream:
                             async for _ in stream:
                                 pass
                     elif Agent.is_call_tools_node(node):
+                        if not node.model_response.tool_calls:
+                            steering.close()
                         for part in node.model_response.tool_calls:
-                            yield Progress(f"tool {part.tool_name}")
+                            yield Acted(part.tool_name)
                 result = running.result
             assert result is not None  # noqa: S101 - the run has ended
             yield Answered(result.output or "", result.all_messages_json())

@@ -16,6 +16,7 @@ from shared.agents.providers.api import config as configs
 from shared.agents.providers.api import history
 from shared.agents.providers.api.config import INSTALL, ApiConfig
 from shared.agents.providers.api.history import HistoryLost
+from shared.agents.providers.api.steering import ApiSteering
 from shared.core.errors import ConfigInvalid
 
 MISSING = f"provider 'api' needs libraries that are not installed: run {INSTALL} in Postroom's folder"
@@ -23,6 +24,17 @@ MISSING = f"provider 'api' needs libraries that are not installed: run {INSTALL}
 
 class Api:
     """Runs turns with a model behind an API."""
+
+    def __init__(self) -> None:
+        self._steered: dict[str, ApiSteering] = {}  # by the turn's token
+
+    def hears(self, turn: str) -> bool:
+        """Whether the turn with this token runs here: what it is told goes into its next request."""
+        return turn in self._steered and self._steered[turn].hears
+
+    async def steer(self, turn: str, text: str) -> bool:
+        """Tell the turn *text* too; whether a request took it."""
+        return await self._steered[turn].tell(text) if self.hears(turn) else False
 
     def check(self, config: Mapping[str, Any]) -> None:
         """See ``ApiConfig`` for what a config may have. The libraries must be here."""
@@ -50,13 +62,18 @@ class Api:
         except ImportError:
             yield Failed(f"agent {turn.agent!r}: {MISSING}", retryable=False, code="not_installed")
             return
-        async with contextlib.aclosing(runs.run(config, turn, access, before)) as events:
-            async for event in events:
-                if isinstance(event, ProviderEvent):
-                    yield event
-                else:
-                    yield Init(await asyncio.to_thread(_keep, config, turn, event.messages))
-                    yield Result(event.text)
+        steering = self._steered[turn.token] = ApiSteering()
+        try:
+            async with contextlib.aclosing(runs.run(config, turn, access, before, steering)) as events:
+                async for event in events:
+                    if isinstance(event, ProviderEvent):
+                        yield event
+                    else:
+                        yield Init(await asyncio.to_thread(_keep, config, turn, event.messages))
+                        yield Result(event.text)
+        finally:
+            self._steered.pop(turn.token, None)
+            steering.close()
 
 
 def _before(turn: Turn) -> bytes:

@@ -4,7 +4,7 @@ A claim is a token on the rows, with a lease. A turn that lost its lease changes
 the token. Writers are serialised (``connection.transaction``), so what a claim reads is still true when it writes.
 """
 
-from shared.db.queue.claims.batch import CLAIMED, DUE, URGENT, has_urgent_message, is_due, would_gain
+from shared.db.queue.claims.batch import CLAIMED, DUE, URGENT, WAITING, has_urgent_message, is_due, may_join, would_gain
 from shared.db.queue.claims.claiming import ABOUT_BATCH, CONTEXT, claim, join, next_to_tell, renew
 from shared.db.queue.claims.endings import (
     OLDEST_CONTEXT,
@@ -40,6 +40,7 @@ __all__ = [
     "READABLE",
     "RUNNING",
     "URGENT",
+    "WAITING",
     "Claim",
     "MessageVerdict",
     "acquit",
@@ -54,6 +55,7 @@ __all__ = [
     "is_held",
     "join",
     "keep_files",
+    "may_join",
     "next_to_tell",
     "of_turn",
     "pass_over",

@@ -1,7 +1,7 @@
 """Which of a session's messages share a turn."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import apsw
 
@@ -10,7 +10,9 @@ from shared.core.errors import RowInvalid
 from shared.core.time.backoff import has_slept
 from shared.db.engine.connection import rows
 from shared.db.queue.claims.rows import Claim
-from shared.db.queue.message_row import COLUMNS, LONGEST_DEBOUNCE_MS, Message, message_of
+from shared.db.queue.message_row import COLUMNS, LONGEST_DEBOUNCE_MS, Message, message_of, readable_message_of
+
+WhileBusy = Literal["steer", "interrupt"]
 
 _CANDIDATE = f"id, process_after, gathers_until, status, urgency = 'urgent', {COLUMNS}"
 
@@ -30,6 +32,16 @@ URGENT = f"""
       FROM messages
      WHERE session_id = :session AND urgency = 'urgent' AND status = 'pending' AND trigger = 1
        AND (process_after IS NULL OR process_after <= :now)
+     ORDER BY id
+     LIMIT :limit
+"""
+
+# What waits for the session's next turn, in its order.
+WAITING = f"""
+    SELECT {_CANDIDATE}
+      FROM messages
+     WHERE agent = :agent AND session_id = :session AND trigger = 1 AND (status = 'pending' OR status = 'processing')
+       AND status = 'pending' AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL)
      ORDER BY id
      LIMIT :limit
 """
@@ -90,10 +102,9 @@ def due_batch(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int
     return _batch(due, now_ms)
 
 
-def _audience(message: Message) -> tuple[int | None, str | None, str | None, str | None]:
-    """Who sees the answer, and what was said before. Since migration 7 a person's private messages have a session of
-    their own."""
-    return message.chat_id, message.thread_id, private_to(message.content), message.spoken
+def _audience(message: Message) -> tuple[int | None, str | None, str | None]:
+    """Who sees the answer. Since migration 7 a person's private messages have a session of their own."""
+    return message.chat_id, message.thread_id, private_to(message.content)
 
 
 def _batch(candidates: Iterable[_Candidate], now_ms: int) -> list[Message]:
@@ -113,10 +124,8 @@ def _batch(candidates: Iterable[_Candidate], now_ms: int) -> list[Message]:
             if batch:
                 break  # those before it go first
             raise
-        has_failed = message.retry_count and message.spoken is None  # what was said was about all of its batch
-        has_own_turn = message.while_busy == "followup" or message.content.get("own_answer")
-        goes_alone = has_failed or message.runs_alone or has_own_turn
-        audience = _audience(message)
+        goes_alone = _goes_alone(message)
+        audience = (*_audience(message), message.spoken)  # what was said before was about all of its batch
         if batch and (goes_alone or audience != shared):
             break  # one answer can't serve both
         batch.append(message)
@@ -124,6 +133,35 @@ def _batch(candidates: Iterable[_Candidate], now_ms: int) -> list[Message]:
         if goes_alone:
             break
     return batch
+
+
+def _goes_alone(message: Message) -> bool:
+    has_failed = message.retry_count and message.spoken is None
+    has_own_turn = message.while_busy == "followup" or message.content.get("own_answer")
+    return bool(has_failed or message.runs_alone or has_own_turn)
+
+
+def may_join(conn: apsw.Connection, claim: Claim, while_busy: WhileBusy, *, now_ms: int, limit: int) -> list[Message]:
+    """What waits in the session, oldest first, and may join the turn that runs there, by this word of its wiring.
+
+    Nothing overtakes an older message, nothing joins a turn that was tried before, and all have one audience.
+
+    Args:
+        limit: of all messages that ask for the turn.
+    """
+    first = claim.asked[0]
+    if any(map(_goes_alone, claim.asked)):
+        return []
+    found: list[Message] = []
+    key = {"agent": claim.agent, "session": claim.session_id, "now": now_ms, "limit": max(0, limit - len(claim.asked))}
+    for each in _candidates(conn, WAITING, key):
+        message = readable_message_of(each.row)
+        is_new = not (message.retry_count or message.waits_since or message.spoken or _goes_alone(message))
+        waits = while_busy == "interrupt" and each.gathers(now_ms) and not found
+        if message.while_busy != while_busy or not is_new or waits or _audience(message) != _audience(first):
+            break
+        found.append(message)
+    return found
 
 
 def is_due(conn: apsw.Connection, agent: str, session_id: int, *, now_ms: int) -> bool:

@@ -9,7 +9,7 @@ import apsw
 from shared.core.content import private_to
 from shared.db.engine.connection import rows
 from shared.db.queue import events
-from shared.db.queue.claims.batch import due_batch
+from shared.db.queue.claims.batch import due_batch, may_join
 from shared.db.queue.claims.rows import Claim, check_all
 from shared.db.queue.message_row import COLUMNS, Message, message_of
 from shared.db.queue.schedules import schedule_runs
@@ -107,7 +107,7 @@ def renew(conn: apsw.Connection, claim: Claim, *, lease_until: int) -> None:
     check_all(claim, conn.changes())
 
 
-# -- what comes in about the batch while its turn runs
+# -- what comes in while the turn runs
 
 ABOUT_BATCH = """
     SELECT id, files <> '[]'
@@ -121,29 +121,49 @@ ABOUT_BATCH = """
      LIMIT 1
 """
 
+_HAS_FILES = "SELECT id, files <> '[]' FROM messages WHERE id = :id"
+
 _JOIN = f"""
     UPDATE messages
        SET status = 'processing', claimed_by = :token, updated_at = :now,
            lease = (SELECT lease FROM messages WHERE id = :first)
-     WHERE id = :id AND status = 'pending' AND trigger = 0 AND files = '[]'
+     WHERE id = :id AND status = 'pending' AND (trigger = 0 OR while_busy = 'steer') AND files = '[]'
        AND EXISTS (SELECT 1 FROM messages WHERE id = :first AND status = 'processing' AND claimed_by = :token)
     RETURNING {COLUMNS}
 """
 
 
-def next_to_tell(conn: apsw.Connection, claim: Claim) -> int | None:
-    """The row of the oldest edit or deletion of the batch's messages that came since; None: there is none.
+def next_to_tell(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> int | None:
+    """The row of what the turn is to be told next; None: there is nothing.
 
-    One with files can't be told, and later ones wait behind it, so that the agent reads them in their order.
+    That is an edit or deletion of its messages, or what its wiring steers into it; the oldest first. One with files
+    can't be told, and later ones wait behind it, so that the agent reads them in their order.
     """
-    batch = json.dumps([message.message_id for message in claim.batch])
+    batch = json.dumps([message.message_id for message in claim.held])
     key = {"session": claim.session_id, "after": claim.held[-1].id, "batch": batch}
     found = rows(conn, ABOUT_BATCH, key)
-    return None if not found or found[0][1] else int(found[0][0])
+    steered = may_join(conn, claim, "steer", now_ms=now_ms, limit=len(claim.asked) + 1)
+    found += rows(conn, _HAS_FILES, {"id": steered[0].id}) if steered else []
+    first = min(found, default=None)
+    return None if first is None or first[1] else int(first[0])
 
 
 def join(conn: apsw.Connection, claim: Claim, row_id: int, *, now_ms: int) -> Message | None:
-    """The turn holds this context too; the row as it is now. None: the row waits no more, or the turn lost its own."""
+    """The turn holds this row too; the row as it is now. None: the row waits no more, or the turn lost its own."""
     key = {"id": row_id, "first": claim.batch[0].id, "token": claim.token, "now": now_ms}
     found = rows(conn, _JOIN, key)
-    return message_of(found[0]) if found else None
+    if not found:
+        return None
+    joined = message_of(found[0])
+    if joined.trigger:
+        events.append(
+            conn,
+            "message_steered",
+            now_ms=now_ms,
+            message_id=joined.message_id,
+            agent=joined.agent,
+            channel=joined.channel,
+            session_id=joined.session_id,
+            data={"into": claim.asked[0].message_id},
+        )
+    return joined

@@ -1,6 +1,6 @@
 """How a claim ends: its messages are completed, retried, dead, or given back."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import apsw
 
@@ -47,9 +47,7 @@ def complete(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
     """
     conn.execute(_COMPLETE, {"ids": json_ids((*claim.batch, *claim.told)), "token": claim.token, "now": now_ms})
     changed = conn.changes()
-    if claim.untold:
-        conn.execute(_RELEASE, {"ids": json_ids(claim.untold), "token": claim.token, "now": now_ms})
-        changed += conn.changes()
+    changed += _give_back(conn, claim, claim.untold, now_ms=now_ms)
     check_all(claim, changed)
     pass_over(conn, claim, now_ms=now_ms)
 
@@ -83,7 +81,7 @@ _RELEASE = """
 
 
 def fail(conn: apsw.Connection, claim: Claim, verdicts: Mapping[int, MessageVerdict], *, now_ms: int) -> None:
-    """The turn failed: each message of ``claim.asked`` by its verdict; the context waits for the next turn.
+    """The turn failed: each message of ``claim.asked`` by its verdict; the rest waits for the next turn.
 
     Args:
         verdicts: by the message's row.
@@ -100,11 +98,28 @@ def fail(conn: apsw.Connection, claim: Claim, verdicts: Mapping[int, MessageVerd
         conn.execute(_FAIL, {**verdict.outcome, **key, **state})
         changed += conn.changes()
         _record(conn, "message_dead" if verdict.dead else "message_retry", message, verdict.outcome, now_ms=now_ms)
-    if len(claim.asked) < len(claim.held):
-        context = json_ids(message for message in claim.held if not message.trigger)
-        conn.execute(_RELEASE, {"ids": context, "token": claim.token, "now": now_ms})
-        changed += conn.changes()
+    changed += _give_back(conn, claim, [each for each in claim.held if each not in claim.asked], now_ms=now_ms)
     check_all(claim, changed)
+
+
+# What a turn said before or after it held such a message is not about it.
+_GIVE_BACK = """
+    UPDATE messages
+       SET status = 'pending', claimed_by = NULL, lease = NULL, spoken = NULL, updated_at = :now
+     WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'processing' AND claimed_by = :token
+"""
+
+
+def _give_back(conn: apsw.Connection, claim: Claim, given: Sequence[Message], *, now_ms: int) -> int:
+    """These wait for the next turn, while the others of the claim end; how many rows changed."""
+    if not given:
+        return 0
+    conn.execute(_GIVE_BACK, {"ids": json_ids(given), "token": claim.token, "now": now_ms})
+    changed = conn.changes()
+    for message in given:
+        if message.trigger:
+            _record(conn, "message_released", message, now_ms=now_ms)
+    return changed
 
 
 def release(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
@@ -115,8 +130,9 @@ def release(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
     """
     conn.execute(_RELEASE, {"ids": claim.ids, "token": claim.token, "now": now_ms})
     check_all(claim, conn.changes())
-    for message in claim.asked:
-        _record(conn, "message_released", message, now_ms=now_ms)
+    for message in claim.held:
+        if message.trigger:
+            _record(conn, "message_released", message, now_ms=now_ms)
 
 
 ACQUIT = """

@@ -15,8 +15,9 @@ class Claim:
     """A turn's hold on a batch: its token, and the messages in the order of their arrival.
 
     Attributes:
-        told: context that joined while the turn ran, and that its agent was told. It ends as the batch does.
-        untold: context that joined, and that the agent did not take. It waits for the next turn, however this one ends.
+        told: what joined while the turn ran, and what its agent was told. It is completed with the batch; after any
+            other end it is as if no turn had taken it.
+        untold: what joined, and what the agent did not take. It waits for the next turn, however this one ends.
     """
 
     token: str
@@ -45,6 +46,11 @@ class Claim:
     def asked(self) -> tuple[Message, ...]:
         """The messages that ask for the turn; the others are context."""
         return tuple(message for message in self.batch if message.trigger)
+
+    @property
+    def answered(self) -> tuple[Message, ...]:
+        """The messages that the turn answers: those that ask for it, and those that it was told while it ran."""
+        return (*self.asked, *(message for message in self.told if message.trigger))
 
 
 @dataclass(frozen=True, slots=True)

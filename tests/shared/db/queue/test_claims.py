@@ -5,7 +5,7 @@ import pytest
 
 from shared.core.errors import ClaimLost
 from shared.db.engine.connection import open_connection, rows, transaction
-from shared.db.queue import claims, messages, ready_sessions
+from shared.db.queue import claims, messages, ready_sessions, spoken
 from shared.db.queue.claims import MessageVerdict
 from tests.support import LEASE, NOW, column, dump, make_agent, make_chat, make_session, plan, put, row, take, texts
 
@@ -372,6 +372,9 @@ PLANS = {
     "OPEN_AGENTS": (ready_sessions.OPEN_AGENTS, {}),
     "FIRSTS": (ready_sessions.FIRSTS, {"agent": "assistant", "now": NOW}),
     "URGENT_SESSIONS": (ready_sessions.URGENT_SESSIONS, {"now": NOW}),
+    "INTERRUPTED_SESSIONS": (ready_sessions.INTERRUPTED_SESSIONS, {}),
+    "WAITING": (claims.WAITING, {"agent": "assistant", "session": 1, "now": NOW, "limit": 10}),
+    "MARK": (spoken.MARK, {"agent": "assistant", "session": 1, "token": "t", "story": "t"}),
     "RUNNING": (claims.RUNNING, {"agent": "assistant", "session": 1}),
     "DUE": (claims.DUE, {"agent": "assistant", "session": 1, "now": NOW, "limit": 10}),
     "URGENT": (claims.URGENT, {"session": 1, "now": NOW, "limit": 10}),

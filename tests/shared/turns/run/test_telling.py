@@ -1,119 +1,25 @@
 """An edit or a deletion of a message whose turn runs, from the platform's event to the agent, in a real dispatch."""
 
 import asyncio
-import contextlib
 import json
 
 import pytest
 
 from functions.dispatch import Dispatch
-from shared.agents import registry
-from shared.agents.base import Failed, Init, Result
-from shared.channels.base import Event
-from shared.conversation.inbound import events
-from shared.core.policy import AccessPolicy
+from shared.agents.base import Failed
 from shared.core.settings import Settings
 from shared.core.time import clock
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims
-from shared.db.roster import chats
 from shared.turns.run import turn_runner
 from shared.turns.run.agent_run import AgentAnswer
-from tests.support import NOW, column, make_agent, put, take, wire
+from tests.shared.turns.run.attentive_provider import attentive, chat, ended, happens, running
+from tests.support import NOW, column, make_agent, put, take
 
-OPEN = AccessPolicy(new_chats="refuse", sender_limit=0, chat_limit=0, sender_bytes=0)
+__all__ = ["attentive", "chat"]
+
 ROWS = "SELECT message, trigger, status, claimed_by FROM messages ORDER BY id"
 ANSWERS = "SELECT message FROM responses ORDER BY id"
-
-
-class Attentive:
-    """A provider that says what it was told, and ends when the test lets it; *takes* decides what ``steer`` says."""
-
-    def __init__(self):
-        self.told, self.prompts, self.token = [], [], None
-        self.may_end, self.asked = asyncio.Event(), asyncio.Event()
-        self.takes, self.is_late, self.end = True, False, Result("done")
-
-    def check(self, config):
-        """Any config is right."""
-
-    def hears(self, turn):
-        """While the turn runs."""
-        return turn == self.token
-
-    async def steer(self, turn, text):
-        """As ``takes`` says; where it is late, after the end of the turn."""
-        self.told.append(text)
-        self.asked.set()
-        if self.is_late:
-            await self.may_end.wait()
-            for _ in range(20):  # steps of the loop, in which the turn ends
-                await asyncio.sleep(0)
-        return self.takes
-
-    async def run(self, turn):
-        """One turn."""
-        self.prompts.append(turn.prompt)
-        self.token = turn.token
-        yield Init("c1")
-        await self.may_end.wait()
-        self.token = None
-        yield self.end
-
-
-AGENT = []
-
-
-def provider():
-    """For the registry."""
-    return AGENT[-1]
-
-
-@pytest.fixture
-def chat(conn, environment):
-    with transaction(conn):
-        chat_id = chats.ensure(conn, "telegram", "100", is_group=False, sender_policy="public", now_ms=0).id
-    wire(conn, chat_id)
-    return chat_id
-
-
-@pytest.fixture
-def attentive(conn, chat, monkeypatch):
-    """The agent of the chat has the provider ``Attentive``."""
-    monkeypatch.setitem(registry._MODULES, "attentive", __name__)
-    registry.get.cache_clear()
-    make_agent(conn, "assistant", provider="attentive")
-    AGENT.append(Attentive())
-    yield AGENT[-1]
-    registry.get.cache_clear()
-
-
-def happens(conn, kind, text="", key=None, ref="1", **more):
-    event = Event(
-        kind, key or f"{kind} {ref} {text}", platform_id="100", platform_message_id=ref, sender_id="5", sender="Ana",
-        text=text, is_mention=True, **more,
-    )  # fmt: skip
-    with transaction(conn):
-        events.handle(conn, "telegram", event, OPEN, now_ms=clock.now_ms())
-
-
-@contextlib.asynccontextmanager
-async def running(conn, until, text="first"):
-    """A dispatch whose turn with this message can be told something."""
-    happens(conn, "message", text)
-    service = Dispatch(Settings.load())
-    try:
-        await service.claim_and_start()
-        (turn,) = service.running_turns.values()
-        await until(lambda: registry.listening_to(turn.claim.token))
-        yield service
-    finally:
-        await service.close()
-
-
-async def ended(service):
-    while service.worker.running:  # noqa: ASYNC110 - the worker tells only its own loop
-        await asyncio.sleep(0.001)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +127,7 @@ def test_a_process_that_is_gone_leaves_what_it_told_to_the_next_one(conn, attent
     claim = take(conn, now_ms=clock.now_ms())
     happens(conn, "edit", "second")
     with transaction(conn):
-        assert claims.join(conn, claim, claims.next_to_tell(conn, claim), now_ms=NOW).message == "second"
+        assert claims.join(conn, claim, claims.next_to_tell(conn, claim, now_ms=NOW), now_ms=NOW).message == "second"
 
     async def go():
         service = Dispatch(Settings.load())
@@ -289,7 +195,7 @@ def test_a_turn_that_lost_its_messages_takes_no_more(conn, chat):
     happens(conn, "message", "first")
     claim = take(conn, now_ms=clock.now_ms())
     happens(conn, "edit", "second")
-    row_id = claims.next_to_tell(conn, claim)
+    row_id = claims.next_to_tell(conn, claim, now_ms=NOW)
     with transaction(conn):
         claims.release(conn, claim, now_ms=NOW)
         assert claims.join(conn, claim, row_id, now_ms=NOW) is None

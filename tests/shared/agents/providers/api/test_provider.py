@@ -241,3 +241,42 @@ def test_it_tells_that_it_works(turns):
 
     turns({"models": "openai"}, "hello", script=script)
     assert next(type(event) for event in seen if isinstance(event, Progress | Result)) is Progress
+
+
+@every_dialect
+def test_what_comes_while_a_tool_runs_is_in_the_next_request_and_in_the_history(conn, turns, config):
+    provider, taken = Api(), []
+
+    class Telling(Tools):
+        async def call(self, name, arguments, *, call_id=None):
+            assert provider.hears(self.turn)
+            taken.append(asyncio.create_task(provider.steer(self.turn, "<message>be quick</message>")))
+            await asyncio.sleep(0)
+            return await super().call(name, arguments, call_id=call_id)
+
+    tools = Telling()
+
+    def script(turn):
+        tools.turn = turn.token
+        return provider.run(replace(turn, tools=tools))
+
+    asked = turns(config, '[[tool add {"a": 1}]] [[say done]]', "[[history]]", script=script)
+    assert [each.result() for each in taken] == [True]
+    told = [any("be quick" in entry.text for entry in each.conversation.entries) for each in asked]
+    assert told == [False, True, True]
+
+
+def test_what_comes_while_the_model_gives_its_answer_waits_for_the_next_turn(conn, turns):
+    provider, taken = Api(), []
+
+    async def script(turn):
+        async for event in provider.run(turn):
+            if isinstance(event, Progress):
+                taken.append(asyncio.create_task(provider.steer(turn.token, "<message>too late</message>")))
+                await asyncio.sleep(0)
+                provider._steered[turn.token].take = list
+            yield event
+
+    turns({"models": "openai"}, "[[say done]]", script=script)
+    assert column(conn, SAID) == ["done"]
+    assert [each.result() for each in taken] == [False]
