@@ -216,6 +216,7 @@ class ApprovalPayload(TypedDict, total=False):
         agents: ids of the agents on offer, in the order of the options (kind ``chat``).
         action: a name from ``access.actions`` (kind ``action``).
         arguments: of the action, or of the tool. ``access.cards`` shows them.
+        facts: what the action begins from; where it has changed by the decision, nothing is done (kind ``action``).
         is_global: an admin of one agent may not decide (kinds ``action`` and ``budget``).
         why: the agent's reason. ``access.cards`` shows it.
         budget, amount, start: the row of a budget, its amount, and the start of the period (kind ``budget``).
@@ -230,6 +231,7 @@ class ApprovalPayload(TypedDict, total=False):
     agents: list[str]
     action: str
     arguments: dict[str, Any]
+    facts: dict[str, Any]
     is_global: bool
     why: str
     budget: int

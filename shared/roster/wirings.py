@@ -49,14 +49,29 @@ def connect(
         ConfigInvalid: a field of *changes* is invalid; the message says which, and lists the valid words.
     """
     chat = _known_chat(conn, chat_id, agent)
-    known = wirings.get(conn, chat_id, agent)
-    wanted = {**_known_or_default(chat, known), **(changes or {})}
-    _check(wanted)
-    wiring = wirings.put(conn, chat_id, agent, wanted, now_ms=now_ms)
+    wiring = wirings.put(conn, chat_id, agent, wanted(conn, chat_id, agent, changes or {}), now_ms=now_ms)
     destinations.name_after_chat(conn, agent, chat_id)
     if chat.refused_at is not None:
         chats.update(conn, chat_id, status="active", refused_at=None, now_ms=now_ms)  # the chat may have been retired
     return wiring
+
+
+def wanted(conn: apsw.Connection, chat_id: int, agent: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings of the wiring as ``connect`` would save it.
+
+    Raises:
+        NotFound, ConfigInvalid: as ``connect`` does.
+    """
+    chat = _known_chat(conn, chat_id, agent)
+    found = {**_known_or_default(chat, wirings.get(conn, chat_id, agent)), **changes}
+    _check(found)
+    return found
+
+
+def settings_now(conn: apsw.Connection, chat_id: int, agent: str) -> dict[str, Any] | None:
+    """The settings of the wiring, or None: there is no such wiring."""
+    known = wirings.get(conn, chat_id, agent)
+    return None if known is None else _settings(known)
 
 
 def _known_chat(conn: apsw.Connection, chat_id: int, agent: str) -> Chat:

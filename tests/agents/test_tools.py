@@ -105,6 +105,9 @@ def calls_of_all(conversation):
         "read_skill": ({"name": "soups"}, "Leeks first."),
         "create_agent": ({"name": "Cook", "instructions": "Cook."}, "Asked for approval as"),
         "register_agent_group": ({"agent": "mate", "chat": "den"}, "Asked for approval as"),
+        "change_wiring": ({"chat": "den", "settings": {"engage_mode": "mention"}}, "Asked for approval as"),
+        "reset_session": ({}, "Asked for approval as"),
+        "change_instructions": ({"instructions": "Be brief."}, "Asked for approval as"),
     }
 
 
@@ -143,7 +146,7 @@ def test_every_tool_of_postroom_is_called_and_its_rows_are_right(conversation):
     asked = "SELECT q.question, q.status FROM questions q JOIN sessions s ON s.id = q.session_id WHERE s.agent = ?"
     assert conversation.rows(asked, agent) == [("Tea?", "open")]
     approvals = conversation.agents.system.get("/api/approvals")[1]
-    assert len([each for each in approvals if each["agent"] == agent]) == 2
+    assert len([each for each in approvals if each["agent"] == agent]) == 5
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -13,7 +13,7 @@ from typing import Any
 from shared.db.access.approvals import Approval
 
 LONGEST_NAME = 60
-LONGEST_VALUE = 12_000
+LONGEST_VALUE = 20_000
 LONGEST_TITLE = 300
 PREVIEW = 200
 
@@ -88,6 +88,8 @@ def question(approval: Approval, said: Sequence[str] = ()) -> str:
         parts.append(block(arguments(given) or "(no arguments)"))
         if is_cut(given):
             parts.append(f"Something is cut. All of it: `emulator approvals show {approval.approval_id}`")
+    if facts := approval.payload.get("facts"):
+        parts += ["As it is now:", block(arguments(facts))]
     if (covered := approval.payload.get("covers")) is not None:
         parts += ["To allow it always covers, in this chat:", block(arguments(covered))]
     if why := line(str(approval.payload.get("why", "")), PREVIEW):

@@ -151,14 +151,15 @@ def ask_action(
     """
     wanted = actions.get(action)
     checked = wanted.check(conn, agent, arguments)
-    text = json.dumps([action, checked], sort_keys=True)
+    facts = wanted.facts(conn, agent, checked)
+    text = json.dumps([action, checked, facts], sort_keys=True)
     if len(text) > MOST_BYTES:
         raise ConfigInvalid(
             f"the arguments have {len(text):,} bytes, too many to read on a card; at most {MOST_BYTES:,} are allowed"
         )
     new = NewApproval(
         "action",
-        {"action": action, "arguments": checked, "is_global": wanted.is_global, "why": why},
+        {"action": action, "arguments": checked, "facts": facts, "is_global": wanted.is_global, "why": why},
         subject=json.dumps([session_id, hashlib.sha256(text.encode()).hexdigest()]),
         agent=agent,
         session_id=session_id,

@@ -257,6 +257,10 @@ def _settle_action(
         return _Consequence()
     agent, action = decided.agent or "", actions.get(decided.payload["action"])
     wanted = action.check(conn, agent, decided.payload["arguments"])
+    before = decided.payload.get("facts", {})
+    now = action.facts(conn, agent, wanted)
+    if changed := [name for name, was in before.items() if now.get(name) != was]:
+        raise WrongState(f"{' and '.join(map(repr, changed))} changed since the card was shown, so nothing was done")
     return _Consequence(action.do(conn, agent, wanted, now_ms=now_ms))
 
 

@@ -1,26 +1,25 @@
-"""Tools that ask people: a question with buttons, and requests that an owner or admin decides.
+"""The tool that asks people a question, with buttons or for a text.
 
-None of them waits: the answer comes as a message of its own, in a new turn.
+It does not wait: the answer comes as a message of its own, in a new turn.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from shared.conversation.access import cards, requests
+from shared.conversation.access import cards
 from shared.core.errors import WrongState
 from shared.db.access import questions
 from shared.turns.tools import places
 from shared.turns.tools.base import Arguments, Tool, ToolCall
 from shared.turns.tools.places import SpeakingPlace
-from shared.turns.tools.speaking import Line, To
+from shared.turns.tools.speaking import To
 
 MOST_OPEN = 10  # questions of one session
 _MINUTE_MS = 60_000
 _WEEK_MIN = 7 * 24 * 60
 
 Option = Annotated[str, Field(min_length=1, max_length=60)]
-Why = Annotated[str, Field(max_length=500, description="your reason, which the approver reads")]
 
 
 class AskUserQuestion(Arguments):
@@ -84,55 +83,6 @@ def _text(given: AskUserQuestion, options: tuple[str, ...], there: SpeakingPlace
     return "\n\n".join(parts)
 
 
-# -- by approval ------------------------------------------------------------------------------------------------------
-
-
-class CreateAgent(Arguments):
-    name: Annotated[str, Field(min_length=1, max_length=60)]
-    instructions: Annotated[str, Field(max_length=20_000, description="what the new agent is told before each turn")]
-    own_bot: Annotated[
-        str, Field(max_length=40, description="telegram: it gets a bot of its own there, which a person makes by a tap")
-    ] = ""
-    why: Why = ""
-
-
-def _create_agent(call: ToolCall, given: CreateAgent) -> str:
-    arguments = {"name": given.name, "instructions": given.instructions}
-    own_bot = {"own_bot": given.own_bot} if given.own_bot else {}
-    return _request(call, "create_agent", arguments | own_bot, given.why)
-
-
-class RegisterAgentGroup(Arguments):
-    agent: Annotated[str, Field(min_length=1, max_length=64, description="the destination's name of the agent")]
-    chat: Annotated[
-        str, Field(min_length=1, max_length=64, description="the destination's name of the chat where it is to answer")
-    ]
-    why: Why = ""
-
-
-def _register_agent_group(call: ToolCall, given: RegisterAgentGroup) -> str:
-    for name in (given.agent, given.chat):
-        places.destination(call, name)
-    return _request(call, "register_agent_group", {"agent": given.agent, "chat": given.chat}, given.why)
-
-
-def _request(call: ToolCall, action: str, arguments: dict[str, Any], why: Line) -> str:
-    asked = requests.ask_action(
-        call.conn,
-        call.session.id,
-        call.agent.id,
-        action,
-        arguments,
-        policy=call.policy,
-        why=why,
-        now_ms=call.now_ms,
-    )
-    return (
-        f"Asked for approval as {asked.approval_id}: an owner or admin decides until {cards.when(asked.expires_at)}. "
-        "Nothing is done before that. The decision comes as a message of its own; don't wait for it."
-    )
-
-
 TOOLS = (
     Tool(
         "ask_user_question",
@@ -140,24 +90,6 @@ TOOLS = (
         "This returns at once: the answer comes later as a message of its own, which starts a new turn.",
         AskUserQuestion,
         _ask,
-        kicks=("deliver",),
-    ),
-    Tool(
-        "create_agent",
-        "Ask an owner to create another agent like you, with instructions of its own. Once it is approved, you can "
-        "write to it with send_to_agent. The decision comes as a message.",
-        CreateAgent,
-        _create_agent,
-        permission="approval",
-        kicks=("deliver",),
-    ),
-    Tool(
-        "register_agent_group",
-        "Ask an owner to let one of your destination agents answer in one of your destination chats, where it is "
-        "mentioned. The decision comes as a message.",
-        RegisterAgentGroup,
-        _register_agent_group,
-        permission="approval",
         kicks=("deliver",),
     ),
 )

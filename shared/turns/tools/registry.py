@@ -13,6 +13,7 @@ _FAMILIES = {
     "speaking": "shared.turns.tools.speaking",
     "media": "shared.turns.tools.media",
     "asking": "shared.turns.tools.asking",
+    "by_approval": "shared.turns.tools.by_approval",
     "tasks": "shared.turns.tools.tasks",
     "teamwork": "shared.turns.tools.teamwork",
     "reading": "shared.turns.tools.reading",

@@ -79,7 +79,7 @@ def test_every_argument_is_shown_on_its_own_line_with_nothing_invisible():
 def test_the_card_cuts_long_arguments_and_says_where_to_read_them():
     short = asked(payload={"arguments": {"a": 1}})
     assert "cut" not in cards.question(short)
-    long = asked(payload={"arguments": {"a" * 70: "x" * 12_700, "last": 1}})
+    long = asked(payload={"arguments": {"a" * 70: "x" * 20_700, "last": 1}})
     text = plain(cards.question(long))
     assert "(+702 characters)" in text
     assert "(+12 characters)" in text

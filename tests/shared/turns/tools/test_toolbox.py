@@ -26,7 +26,16 @@ def turn(conn, db):
 
 def test_the_issues_tools_are_all_there():
     assert sorted(spec.name for spec in registry.specs()) == [
-        *("add_reaction", "ask_user_question", "cancel_task", "consume_messages", "create_agent", "create_topic"),
+        *(
+            "add_reaction",
+            "ask_user_question",
+            "cancel_task",
+            "change_instructions",
+            "change_wiring",
+            "consume_messages",
+            "create_agent",
+            "create_topic",
+        ),
         *(
             "edit_message",
             "list_destinations",
@@ -35,6 +44,7 @@ def test_the_issues_tools_are_all_there():
             "read_skill",
             "read_thread",
             "register_agent_group",
+            "reset_session",
             "resume_task",
         ),
         *("schedule_task", "send_card", "send_file", "send_message", "send_poll", "send_sticker", "send_to_agent"),
