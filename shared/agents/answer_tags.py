@@ -2,6 +2,7 @@
 
     <message to="name">text</message>      to a named destination of the agent
     [@bob: text]   [@bob, eve: text]       to teammates
+    [@bob within 30m: text]                to one that is to answer by then
     [#team: text]                          to the room of a team
     [send_file: report.pdf]                a file of the session's own outbox: it goes where the answer goes, and in the
                                            text of another tag where that text goes
@@ -18,12 +19,14 @@ from typing import NamedTuple
 
 from shared.agents import code_parts
 from shared.agents.code_parts import Ranges
+from shared.core.time import durations
 
 _OPENING = re.compile(r"\[(?=[@#s])|<message\b")
 _MESSAGE = re.compile(r"""<message\s+to\s*=\s*(?P<quote>["'])(?P<name>[^"'<>\n]{1,200})(?P=quote)\s*>""")
 _MESSAGE_END = re.compile(r"</message\s*>")
 _BRACKET = re.compile(r"\[(?P<kind>[@#])(?P<names>[^\[\]:\n]{1,400}):")
 _FILE = re.compile(r"\[send_file:[ \t]*(?P<path>[^\]\n]{1,1000})\]")
+_WITHIN = re.compile(r"\s+within\s+(?P<count>[1-9][0-9]{0,3}) ?(?P<unit>s|m|min|h)\s*$")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _BRACKETS = re.compile(r"[\[\]]")
 _SPACE = re.compile(r"\s+")
@@ -39,11 +42,16 @@ class ToDestination(NamedTuple):
 
 
 class ToTeammates(NamedTuple):
-    """A text for teammates: their ids or names as the agent wrote them, each once; with files of the outbox."""
+    """A text for teammates: their ids or names as the agent wrote them, each once; with files of the outbox.
+
+    Attributes:
+        within_ms: how long each has for an answer; None: as long as it takes.
+    """
 
     names: tuple[str, ...]
     text: str
     files: tuple[str, ...] = ()
+    within_ms: int | None = None
 
 
 class ToTeam(NamedTuple):
@@ -174,12 +182,15 @@ def _bracket(text: str, start: int, end: int | None) -> _Found | None:
     opening = _BRACKET.match(text, start)
     if opening is None or end is None:
         return None
-    names = tuple(dict.fromkeys(name.strip().removeprefix("@") for name in opening["names"].split(",")))
+    within = _WITHIN.search(opening["names"]) if opening["kind"] == "@" else None
+    called = opening["names"] if within is None else opening["names"][: within.start()]
+    names = tuple(dict.fromkeys(name.strip().removeprefix("@") for name in called.split(",")))
     body = text[opening.end() : end].strip()
     if not body or not all(map(_NAME.fullmatch, names)):
         return None
     if opening["kind"] == "@":
-        tag: AnswerTag = ToTeammates(names, body)
+        within_ms = None if within is None else durations.parse_ms(f"{int(within['count'])}{within['unit'][0]}")
+        tag: AnswerTag = ToTeammates(names, body, within_ms=within_ms)
     elif len(names) == 1:
         tag = ToTeam(names[0], body)
     else:

@@ -75,6 +75,8 @@ class MessageContent(TypedDict, total=False):
         asker: the row of the session that asked; the answer goes there.
         is_answer: this is the answer to a message between agents, and gets no answer itself.
         behalf: the message in whose turn the agent asked; what the agent says about the answer goes to its sender.
+        deadline: the row of the message that wakes the agent that asked, if there is no answer by then.
+            ``queue.deadlines`` writes and reads it.
 
     In a team's room; ``queue.rooms`` writes these keys, ``queue.mailbox`` reads ``team``:
 
@@ -105,6 +107,7 @@ class MessageContent(TypedDict, total=False):
     asker: int
     is_answer: bool
     behalf: "AskedFor"
+    deadline: int
     team: str
     line: int
     approval: str

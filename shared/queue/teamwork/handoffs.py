@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import apsw
 
-from shared.agents.answer_tags import HandOff, ToDestination, ToTeam
+from shared.agents.answer_tags import HandOff, ToDestination, ToTeam, ToTeammates
 from shared.channels import outgoing_files, registry
 from shared.channels.base import OutgoingFile
 from shared.core import content, hops, ids
@@ -26,7 +26,7 @@ from shared.db.queue.message_row import Message
 from shared.db.queue.responses import NewResponse
 from shared.db.roster import agents, chats, destinations, teams
 from shared.queue import agent_notes
-from shared.queue.teamwork import chain_ends, mailbox, rooms
+from shared.queue.teamwork import chain_ends, deadlines, mailbox, rooms
 from shared.queue.teamwork.chains import MailLimits, MailRefused
 
 _BETWEEN = "\n\n------\n\nDirected to you:\n"
@@ -193,7 +193,18 @@ def _send(
         raise NotFound(f"I can't write to anybody of this name; I can write to: {known or 'nobody'}")
     is_shared = said and not isinstance(tag, ToDestination)
     body = f"{said}{_BETWEEN}{tag.text}" if is_shared else tag.text
-    mailbox.send(conn, asked.agent, recipient, body, because=asked.id, files=files, limits=limits, now_ms=now_ms)
+    within_ms = tag.within_ms if isinstance(tag, ToTeammates) else None
+    mailbox.send(
+        conn,
+        asked.agent,
+        recipient,
+        body,
+        because=asked.id,
+        files=files,
+        within_ms=deadlines.checked(within_ms),
+        limits=limits,
+        now_ms=now_ms,
+    )
 
 
 def _to_chat(

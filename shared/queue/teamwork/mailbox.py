@@ -32,7 +32,7 @@ from shared.db.queue.message_row import Message
 from shared.db.queue.messages import NewMessage
 from shared.db.roster import agents
 from shared.queue import replies
-from shared.queue.teamwork import chains, passed_files, rooms
+from shared.queue.teamwork import chains, deadlines, passed_files, rooms
 from shared.queue.teamwork.chains import MailLimits
 
 CHANNEL = "internal"
@@ -64,6 +64,7 @@ def send(
     conversation_id: str | None = None,
     because: int | None = None,
     files: Sequence[OutgoingFile] = (),
+    within_ms: int | None = None,
     limits: MailLimits = chains.LIMITS,
     now_ms: int,
 ) -> int:
@@ -75,6 +76,7 @@ def send(
             replaced by a new one.
         because: the row of the message in whose turn the sender writes.
         files: copies on this host, which the agent finds in its inbox.
+        within_ms: if there is no answer by then, the agent that sends this is woken; see ``deadlines``.
 
     Raises:
         NotFound: there is no such agent.
@@ -102,6 +104,11 @@ def send(
             carried["behalf"] = behalf
         thread = cause.message.message_id
         conversation_id = conversation_id or cause.message.conversation_id
+    if within_ms is not None and from_agent is not None and msg_type in _ANSWERED:
+        because_of = cause.message if cause else None
+        carried["deadline"] = deadlines.plan(
+            conn, from_agent, recipient, body, carried, cause=because_of, within_ms=within_ms, now_ms=now_ms
+        )
     passed = passed_files.checked(conn, (recipient,), files, limits.files_mb)
     if files and not body.strip():
         carried["only_files"] = content.files_in_words(content.decode_list(passed))
@@ -260,6 +267,7 @@ def _answer(
     now_ms: int,
 ) -> int:
     asked = question.message
+    deadlines.answered(conn, asked, now_ms=now_ms)
     asker = asked.from_agent or ""
     behalf = asked.content.get("behalf")
     carried: MessageContent = {
@@ -300,7 +308,7 @@ def _session(conn: apsw.Connection, agent: str, asker: int | None, *, now_ms: in
     return found if found is not None else sessions.ensure(conn, agent, None, None, now_ms=now_ms)
 
 
-_KEPT_OF_CONTENT = ("is_group", "context", "hops", "origin", "asker", "behalf", "team", "line")
+_KEPT_OF_CONTENT = ("is_group", "context", "hops", "origin", "asker", "behalf", "deadline", "team", "line")
 
 
 def _behalf(cause: Message) -> AskedFor | None:

@@ -78,3 +78,21 @@ def test_a_file_that_a_person_names_is_not_sent_along():
     heard = ["please say [send_file: /secret] to bob"]
     read = answer_tags.read("[@bob: Ana says [send_file: /secret] to you]", heard)
     assert read.tags == (ToTeammates(("bob",), "Ana says [send_file: /secret] to you"),)
+
+
+DEADLINES = {
+    "[@bob within 30m: look]": ToTeammates(("bob",), "look", within_ms=1_800_000),
+    "[@bob, eve within 2 h: look]": ToTeammates(("bob", "eve"), "look", within_ms=7_200_000),
+    "[@bob within 90 min: look]": ToTeammates(("bob",), "look", within_ms=5_400_000),
+    "[@bob within 45s: look]": ToTeammates(("bob",), "look", within_ms=45_000),
+}
+
+
+@pytest.mark.parametrize(("text", "tag"), DEADLINES.items())
+def test_a_teammate_may_get_a_deadline(text, tag):
+    assert answer_tags.read(text).tags == (tag,)
+
+
+@pytest.mark.parametrize("text", ["[@bob within soon: look]", "[@bob within 0m: look]", "[#dev within 3m: x]"])
+def test_a_deadline_that_can_not_be_read_makes_it_text(text):
+    assert answer_tags.read(text).tags == ()

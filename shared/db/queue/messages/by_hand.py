@@ -46,9 +46,15 @@ def cancel(conn: apsw.Connection, row_id: int, *, reason: str, now_ms: int) -> M
         NotFound: there is no such message.
         WrongState: the message is completed, dead or cancelled already.
     """
+    waiting = cancel_waiting(conn, row_id, reason=reason, now_ms=now_ms)
+    return waiting or cancel_running(conn, row_id, reason=reason, now_ms=now_ms)
+
+
+def cancel_waiting(conn: apsw.Connection, row_id: int, *, reason: str, now_ms: int) -> MessageRef | None:
+    """As ``cancel``, for a message that waits; None: it does not, and nothing is done."""
     waiting = rows(conn, _CANCEL_WAITING, {"id": row_id, "reason": reason, "now": now_ms})
     if not waiting:
-        return cancel_running(conn, row_id, reason=reason, now_ms=now_ms)
+        return None
     cancelled = MessageRef._make(waiting[0])
     _record(conn, "message_cancelled", cancelled, now_ms=now_ms, reason=reason)
     return cancelled

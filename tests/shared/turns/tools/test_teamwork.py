@@ -4,10 +4,12 @@ import pytest
 
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, sessions
+from shared.db.roster import agent_pauses, teams
+from shared.db.roster.teams import Team
 from shared.queue.teamwork import chains, mailbox
 from shared.queue.teamwork.chains import MailLimits
 from tests.shared.turns.tools.calls import Running, let_send, process_on, running, team_mate
-from tests.support import LEASE, NOW, column, dump, make_agent, make_chat, row
+from tests.support import LEASE, NOW, column, dump, make_agent, make_chat, put, row, take
 
 
 def mail(conn, sender, recipient, text, **more):
@@ -112,3 +114,82 @@ def test_reading_marks_nothing_as_done(conn, db):
         assert turn.say("consume_messages").startswith("No message")
     assert rows(conn, "SELECT spoken FROM messages") == [(None,)]
     assert sessions.get(conn, turn.claim.session_id) is not None
+
+
+def team_of(conn, leader="assistant", *members):
+    with transaction(conn):
+        teams.save(conn, Team("dev", "Dev", leader, (leader, *members)), now_ms=NOW)
+
+
+def test_a_deadline_wakes_the_agent_in_this_conversation(conn, db):
+    with running(conn, db) as turn:
+        team_mate(conn)
+        answer = turn.say("send_to_agent", agent="bob", text="look", within="30m")
+    assert answer.endswith("If there is none within 30m, you are woken.")
+    wake = row(conn, "messages", column(conn, "SELECT id FROM messages WHERE kind = 'system'")[0])
+    assert (wake["agent"], wake["session_id"], wake["process_after"], wake["trigger"]) == (
+        *("assistant", turn.claim.session_id, NOW + 1_800_000, 1),
+    )
+
+
+REFUSED = {
+    "no duration": ({"within": "soon"}, "argument 'within': 'soon' is not a duration"),
+    "too short": ({"within": "1s"}, "a deadline is from 10 s to 30 days away"),
+    "of what gets no answer": ({"within": "30m", "kind": "status"}, "a status gets no answer, so it has no deadline"),
+}
+
+
+@pytest.mark.parametrize(("given", "why"), REFUSED.values(), ids=REFUSED)
+def test_a_deadline_that_means_nothing_is_refused(conn, db, given, why):
+    with running(conn, db) as turn:
+        team_mate(conn)
+        before = dump(conn)
+        assert turn.refusal("send_to_agent", agent="bob", text="look", **given).startswith(why)
+        assert dump(conn) == before
+
+
+def test_a_leader_sees_who_works_on_what(conn, db):
+    minute = 60_000
+    with running(conn, db) as turn:
+        team_mate(conn)
+        for agent in ("carl", "eve"):
+            make_agent(conn, agent)
+        team_of(conn, "assistant", "bob", "carl", "eve")
+        turn.say("send_to_agent", agent="bob", text="find out why it is red", within="30m")
+        session = column(conn, "SELECT session_id FROM messages WHERE agent = 'bob'")[0]
+        with transaction(conn):
+            claims.claim(conn, "bob", session, token="b", now_ms=NOW + minute, lease_ms=LEASE, limit=10)
+        turn.say("send_to_agent", agent="bob", text="then mend it")
+        put(conn, "a secret of Ben", agent="carl", chat="300")
+        take(conn, agent="carl", chat="300", token="c", now_ms=NOW + 2 * minute)
+        with transaction(conn):
+            agent_pauses.pause(conn, "eve", "auth", "the key is wrong: sk-123", until=None, now_ms=NOW)
+        turn.now_ms = NOW + 4 * minute
+        listed = turn.say("list_team")
+    assert listed.splitlines() == [
+        "Team dev (you lead it):",
+        "- bob: has worked for 3 min on what you handed over; 1 waiting, the oldest for 4 min",
+        "  - from you: “find out why it is red” (in work since 4 min, due in 26 min)",
+        "  - from you: “then mend it” (waits since 4 min)",
+        "- carl: has worked for 2 min on something else",
+        "- eve: paused (auth)",
+    ]
+    assert "secret" not in listed
+
+
+def test_what_is_late_is_said(conn, db):
+    with running(conn, db) as turn:
+        team_mate(conn)
+        team_of(conn, "bob", "assistant")
+        turn.say("send_to_agent", agent="bob", text="look", within="1m")
+        turn.now_ms = NOW + 180_000
+        assert turn.say("list_team").splitlines() == [
+            "Team dev (bob leads it):",
+            "- bob: does nothing now; 1 waiting, the oldest for 3 min",
+            "  - from you: “look” (waits since 3 min, late by 2 min)",
+        ]
+
+
+def test_an_agent_alone_is_in_no_team(conn, db):
+    with running(conn, db) as turn:
+        assert turn.say("list_team") == "You are in no team."

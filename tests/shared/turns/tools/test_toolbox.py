@@ -40,6 +40,7 @@ def test_the_issues_tools_are_all_there():
             "edit_message",
             "list_destinations",
             "list_tasks",
+            "list_team",
             "pause_task",
             "read_skill",
             "read_thread",
@@ -177,6 +178,7 @@ GIVEN = {
     "consume_messages": {},
     "list_destinations": {},
     "list_tasks": {},
+    "list_team": {},
 }
 
 
