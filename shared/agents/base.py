@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from shared.agents import memory_file
+from shared.agents import memory
 from shared.agents.access import Doors, Permissions, Toolbox
-from shared.agents.memory_file import MemoryFile
+from shared.agents.memory import MemoryFile, RememberedLine
 from shared.agents.programs.containment import LeashPolicy
 from shared.agents.programs.limits import DEFAULT_LIMITS, Limits
 from shared.agents.skills import Skill
@@ -102,6 +102,8 @@ class Turn:
         timezone: of the agent.
         attachments: the files of the messages, in their order; the prompt names them.
         memory_file: what its operator wants it to know.
+        remembered: what it wrote down itself, in turns whose words this one may have.
+        is_with_strangers: people whom the agent does not know have written in its session.
         skills: of the agent.
     """
 
@@ -125,7 +127,9 @@ class Turn:
     permissions: Permissions | None = None
     timezone: str = "UTC"
     attachments: tuple[Attachment, ...] = ()
-    memory_file: MemoryFile = memory_file.NOTHING
+    memory_file: MemoryFile = memory.NOTHING
+    remembered: tuple[RememberedLine, ...] = ()
+    is_with_strangers: bool = False
     skills: tuple[Skill, ...] = ()
 
     @property

@@ -64,6 +64,7 @@ class MessageContent(TypedDict, total=False):
         pieces: of an album, in their order: so that an edit of one replaces its words.
         about: the message that this one edits, deletes or reacts to. The prompt shows it.
         only_files: of a message without a text, its files in words. The history keeps them in place of a text.
+        is_forward: the text is somebody else's, whom the person forwards. ``turns.tools.company`` reads it.
         is_group: the chat is a group, so ``queue.replies`` quotes this message in the reply.
 
     Between agents; ``queue.mailbox`` writes and reads these keys:
@@ -102,6 +103,7 @@ class MessageContent(TypedDict, total=False):
     about: AboutMessage
     only_files: str
     is_group: bool
+    is_forward: bool
     hops: int
     origin: str
     asker: int

@@ -14,6 +14,9 @@
     !pause task               pauses a task; also !resume and !cancel
     !thread                   reads this conversation
     !skill name               reads a skill
+    !remember text            remembers it for all conversations with people whom it knows; !here: for this one
+    !memory                   shows what it remembers here
+    !unlearn line             forgets a line
     !destinations             lists to whom the agent may write
     !send agent text          writes to another agent
     !inbox                    takes the messages out of the mailbox
@@ -33,7 +36,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from shared.agents import own_files, session_files
+from shared.agents import briefing, own_files, session_files
 from shared.agents.access import Toolbox, ToolSpec
 from shared.agents.base import Turn, TurnMessage
 from shared.core.time import durations
@@ -41,7 +44,7 @@ from shared.core.time import durations
 _HERE = frozenset({
     "send_message", "send_card", "edit_message", "send_file", "add_reaction", "ask_user_question", "schedule_task",
     "list_tasks", "update_task", "pause_task", "resume_task", "cancel_task", "read_thread",
-    "read_skill", "send_voice", "send_poll", "send_sticker", "create_topic",
+    "read_skill", "send_voice", "send_poll", "send_sticker", "create_topic", "remember", "forget_memory",
 })  # fmt: skip
 _NOT_HERE = 'Echo does that only with {"tools": "all"} in its config, because it would do it for anybody.'
 _LARGEST_BYTES = 20 * 1024 * 1024
@@ -74,6 +77,10 @@ def _two(tool: str, first: str, second: str) -> Callable[[str, TurnMessage], Wan
         return Wanted(tool, {first: int(word) if word.isdecimal() else word, second: text.strip()})
 
     return parse
+
+
+def _remember(where: str) -> Callable[[str, TurnMessage], Wanted]:
+    return lambda rest, _: Wanted("remember", {"text": rest, "where": where})
 
 
 def _nothing(tool: str) -> Callable[[str, TurnMessage], Wanted]:
@@ -132,6 +139,9 @@ _COMMANDS: Mapping[str, Callable[[str, TurnMessage], Wanted]] = {
     "!cancel": _text("cancel_task", "task"),
     "!thread": _nothing("read_thread"),
     "!skill": _text("read_skill", "name"),
+    "!remember": _remember("everywhere"),
+    "!here": _remember("here"),
+    "!unlearn": _text("forget_memory", "line"),
     "!destinations": _nothing("list_destinations"),
     "!send": _two("send_to_agent", "agent", "text"),
     "!inbox": _nothing("consume_messages"),
@@ -139,7 +149,7 @@ _COMMANDS: Mapping[str, Callable[[str, TurnMessage], Wanted]] = {
     "!register": _two("register_agent_group", "agent", "chat"),
     "!tool": _tool,
 }
-NAMES = frozenset({*_COMMANDS, "!tools"})
+NAMES = frozenset({*_COMMANDS, "!tools", "!memory"})
 
 
 async def obey(command: str, rest: str, message: TurnMessage, turn: Turn, number: int) -> str:
@@ -151,6 +161,8 @@ async def obey(command: str, rest: str, message: TurnMessage, turn: Turn, number
     tools = turn.tools
     if tools is None:
         return _NO_TOOLS
+    if command == "!memory":
+        return briefing.memory(turn).strip() or "I remember nothing here."
     if command == "!tools":
         return _listed(tools.specs())
     try:

@@ -40,6 +40,7 @@ OURS: tuple[Definition, ...] = (
     },
     {"name": "stop", "type": _SLASH, "description": "Stop the answer that is being written"},
     {"name": "clear", "type": _SLASH, "description": "Forget what was said here, and start afresh"},
+    {"name": "forget", "type": _SLASH, "description": "Delete what the agent remembers from your messages"},
     {
         "name": "start",
         "type": _SLASH,

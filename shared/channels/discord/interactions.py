@@ -19,7 +19,12 @@ from shared.core.content import QuotedMessage
 
 ASK = "ask"
 FORM = "form"  # the reason of an event that opens a form, which asks for a turn when it is sent
-TYPED = ("clear", "stop", "start")  # slash commands that mean what a person may also type, with what stands behind it
+TYPED = (
+    "clear",
+    "stop",
+    "forget",
+    "start",
+)  # slash commands that mean what a person may also type, with what stands behind it
 
 _THREADS = (10, 11, 12)
 _GROUP_DM = 3

@@ -17,7 +17,7 @@ from shared.db.access import approvals, members, user_dms, user_roles, users
 from shared.db.access.user_roles import RoleName
 from shared.db.access.users import User
 from shared.db.engine.connection import rows
-from shared.db.roster import accounts, agents, chats
+from shared.db.roster import accounts, agents, chats, memory_lines
 
 ROLES: tuple[str, ...] = get_args(RoleName)
 
@@ -80,17 +80,18 @@ def revoke(
 
 
 def forget(conn: apsw.Connection, user_id: int, *, may_be_last_owner: bool = False) -> None:
-    """Delete the user with roles and memberships; the person is a stranger again.
+    """Delete the user with roles and memberships, and what agents remember of them: they are a stranger again.
 
     Raises:
         NotFound: there is no such user.
         WrongState: an approval about them is pending, or no owner would be left.
     """
-    _check(conn, user_id, None)
+    user = _check(conn, user_id, None)
     if pending := approvals.pending_of_user(conn, user_id):
         raise WrongState(f"{pending[0].approval_id} asks about user {user_id}: decide that first")
     if not may_be_last_owner:
         _check_another_owner(conn, user_id)
+    memory_lines.delete_of_person(conn, user.channel, user.sender_id)
     users.delete(conn, user_id)
 
 

@@ -16,6 +16,7 @@ from shared.conversation.routing.effects import (
     ClearSession,
     Drop,
     Effect,
+    ForgetPerson,
     HoldForChat,
     HoldForSender,
     Isolated,
@@ -39,7 +40,7 @@ from shared.db.access import rates
 from shared.db.engine.connection import savepoint
 from shared.db.queue import messages, sessions
 from shared.db.queue.messages import NewMessage
-from shared.db.roster import chats, sticky_threads
+from shared.db.roster import chats, memory_lines, sticky_threads
 from shared.db.roster.chats import Chat
 from shared.queue import cancellations, notices, session_reset, stops
 from shared.queue.stops import Stopped
@@ -312,6 +313,14 @@ class _Application:
         self.changed += sum(total)
         self.say(Say(commands.stopped(*total)))
 
+    def forget_person(self, effect: ForgetPerson) -> None:
+        sender = self.event.sender_id
+        gone = 0
+        for agent in effect.agents:
+            gone += memory_lines.delete_of_person(self.conn, self.channel, sender, agent=agent) if sender else 0
+        self.changed += gone
+        self.say(Say(commands.forgotten(gone)))
+
     def remember_direct_chat(self, effect: RememberDirectChat) -> None:
         people.remember_direct_chat(self.conn, effect.user_id, self._ensure_chat().id, self.now_ms)
 
@@ -341,6 +350,7 @@ _APPLY: Mapping[type[Effect], Callable[[_Application, Any], None]] = {
     CancelMessage: _Application.cancel_message,
     ClearSession: _Application.clear_session,
     Drop: _Application.drop,
+    ForgetPerson: _Application.forget_person,
     HoldForChat: _Application.hold_for_chat,
     HoldForSender: _Application.hold_for_sender,
     Isolated: _Application.isolate,

@@ -10,12 +10,14 @@ from shared.conversation.access.rules import Standing
 
 CLEAR = "clear"
 STOP = "stop"
+FORGET = "forget"
 FILTERED = frozenset({"help", "login", "logout", "doctor", "config", "remote-control"})  # of the agent's program
 ADMIN = frozenset({CLEAR, "compact", "context", "cost", "files"})
 
 MENU = {  # what platforms list for people
     STOP: "Stop what the agent does for you here",
     CLEAR: "Start afresh: forget what was said here (admins only)",
+    FORGET: "Delete what the agent remembers from your messages",
 }
 
 _MARKS = ("/", "!")  # of our commands, and of those that an agent reads itself, such as the echo agent's !fail
@@ -53,7 +55,7 @@ def decide(command: str | None, sender: Standing, agent: str) -> Outcome:
     """
     if command in FILTERED:
         return "drop"
-    if command == STOP:
+    if command in (STOP, FORGET):
         return "do"
     if command not in ADMIN:
         return "pass"
@@ -78,6 +80,14 @@ def stopped(waiting: int, running: int) -> str:
         f" {waiting} messages that waited are left out."
     )  # fmt: skip
     return f"Stopped.{left_out}"
+
+
+def forgotten(lines: int) -> str:
+    """The answer to a person who had the memory of them deleted."""
+    if not lines:
+        return "Nothing is remembered from your messages."
+    what = "One line" if lines == 1 else f"{lines} lines"
+    return f"{what} that came from your messages: deleted. What was said here stays in the history of the operator."
 
 
 def done(agent_name: str) -> str:

@@ -159,6 +159,13 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetPerson:
+    """Delete what these agents remember from messages of the sender; the answer says how much it was."""
+
+    agents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Wire:
     """Let *agent* answer in the event's chat. Routing reads the new wiring back before it decides anything else.
 
@@ -234,6 +241,7 @@ Effect = (
     | Say
     | ClearSession
     | Stop
+    | ForgetPerson
     | Wire
     | ActivateChat
     | RenameChat

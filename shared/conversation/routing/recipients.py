@@ -183,4 +183,6 @@ def content_of(event: Event) -> MessageContent:
         kept["edited"] = True
     if event.is_group:
         kept["is_group"] = True
+    if event.forwarded is not None and not event.forwarded["is_self"]:
+        kept["is_forward"] = True
     return kept

@@ -31,6 +31,7 @@ from shared.conversation.routing.effects import (
     ClearSession,
     Drop,
     Effect,
+    ForgetPerson,
     HoldForChat,
     Isolated,
     Once,
@@ -271,6 +272,9 @@ def _answer(event: Event, answered: Sequence[Offer], sender: Standing, names: Ma
     stopping = [each for each in answered if each.command == commands.STOP]
     if stopping:
         return Once(f"command_done:{commands.STOP}", (_stop(event, stopping, sender),))
+    forgetting = tuple(each.agent for each in answered if each.command == commands.FORGET)
+    if forgetting:
+        return Once(f"command_done:{commands.FORGET}", (ForgetPerson(forgetting),))
     done = [each for each in answered if each.outcome == "do"]
     refused = [each for each in answered if each.outcome == "refuse"]
     sentences = [commands.done(names.get(each.agent, each.agent)) for each in done]

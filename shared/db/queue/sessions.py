@@ -21,7 +21,7 @@ from shared.db.queue.claims import Claim
 
 _SELECT = """
     SELECT id, session_id, agent, chat_id, thread_id, private_to, status, continuation, replays, created_at,
-           last_active, closed_at, continued_by
+           last_active, closed_at, continued_by, strangers_at
       FROM sessions
 """
 
@@ -37,6 +37,7 @@ class Session:
         continuation: the provider's own token for going on; None: the next turn begins a new context.
         replays: the row of the session whose messages this one got again.
         continued_by: the provider that gave the continuation; None: an earlier release stored it, or there is none.
+        strangers_at: the instant in ms at which words of a person whom the agent does not know came in; None: none did.
         last_active: the instant in ms at which its last turn ended, or at which it was made.
     """
 
@@ -53,6 +54,7 @@ class Session:
     last_active: int
     closed_at: int | None
     continued_by: str | None = None
+    strangers_at: int | None = None
 
 
 class _Key(NamedTuple):
@@ -202,6 +204,13 @@ def touch(
         conn.execute(_TOUCH, values)
     else:
         conn.execute(_TOUCH_AND_GO_ON, {**values, "continuation": continuation, "provider": provider})
+
+
+def note_strangers(conn: apsw.Connection, id_: int, *, now_ms: int) -> None:
+    """Words of a person whom the agent does not know come into the session."""
+    conn.execute(
+        "UPDATE sessions SET strangers_at = :now WHERE id = :id AND strangers_at IS NULL", {"id": id_, "now": now_ms}
+    )
 
 
 # Fenced: a turn that lost its claim changes nothing. A batch is always taken away whole, so its first row tells.

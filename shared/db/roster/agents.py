@@ -5,7 +5,7 @@ treats it as absent.
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import apsw
 from annotated_types import Ge, Le, MaxLen, MinLen
@@ -17,6 +17,7 @@ from shared.core.row_settings import RowSetting, settings_of
 from shared.db.engine.columns import Columns, bound, listed, replaced
 from shared.db.engine.connection import rows, scalar
 
+MemoryWriters = Literal["off", "apart", "admins", "known"]
 DEFAULT_AGENT = "assistant"
 RESERVED = ("operator", "user")  # the names of a person in the mailbox and in a team's room
 _WEEK_MS = 7 * 24 * 60 * 60 * 1000
@@ -200,6 +201,14 @@ class Agent:
             "POSTROOM_SPEAKER",
         ),
     ] = None
+    memory: Annotated[
+        MemoryWriters,
+        RowSetting(
+            "Whose turns may write what all its conversations with known people read; apart: each conversation has a "
+            "memory of its own; off: none.",
+            "memory",
+        ),
+    ] = "known"
     is_default: bool = False
     retired_at: int | None = None
     chosen_provider: str | None = None

@@ -9,9 +9,10 @@ from typing import NamedTuple, Self
 
 import apsw
 
-from shared.agents import leftover_processes, memory_file, prompt, registry, session_files, skills
+from shared.agents import leftover_processes, memory, prompt, registry, session_files, skills
 from shared.agents.access import Toolbox
 from shared.agents.base import Failed, Init, ProviderEvent, Result, Text, Turn, TurnMessage, Used
+from shared.agents.memory import RememberedLine
 from shared.agents.programs.limits import Limits
 from shared.agents.programs.sandboxes import Sandboxes
 from shared.agents.prompt import EarlierMessage
@@ -27,7 +28,7 @@ from shared.db.queue import sessions, spoken
 from shared.db.queue.claims import Claim
 from shared.db.queue.message_row import Message
 from shared.db.queue.sessions import Session
-from shared.db.roster import agents
+from shared.db.roster import agents, memory_lines
 from shared.db.roster.agents import Agent
 from shared.db.spending.usage import TurnName
 from shared.queue import answers, endings, series
@@ -220,7 +221,8 @@ async def _run(
     limit_s = (agent.turn_timeout_ms or settings.turn_timeout_ms) / 1000
     try:
         try:
-            turn = replace(_turn(claim, agent, session, settings, doors, batch, sandboxes), permissions=permissions)
+            turn = _turn(claim, agent, session, settings, doors, batch, sandboxes)
+            turn = replace(turn, permissions=permissions, remembered=_remembered(reader, agent, session))
             facts = TurnFacts.of(reader, claim, turn, settings)
             async with asyncio.timeout(limit_s) as limit:
                 doors.ends_with(limit)
@@ -279,9 +281,17 @@ def _turn(
         doors=doors,
         tools=doors.tools,
         timezone=agent.timezone,
-        memory_file=memory_file.read(folder),
+        memory_file=memory.read(folder),
+        is_with_strangers=session.strangers_at is not None,
         skills=skills.of_agent(folder),
     )
+
+
+def _remembered(reader: apsw.Connection, agent: Agent, session: Session) -> tuple[RememberedLine, ...]:
+    if agent.memory == "off":
+        return ()
+    found = memory_lines.visible(reader, session)
+    return tuple(RememberedLine(each.line_id, each.text, each.by, each.created_at) for each in found)
 
 
 def _limits(agent: Agent, settings: Settings) -> Limits:

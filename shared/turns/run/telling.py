@@ -28,6 +28,7 @@ from shared.db.roster import agents
 from shared.runtime.worker_service import WorkerService
 from shared.turns.run.agent_run import turn_message
 from shared.turns.run.turn_runner import RunningTurn, keep_answers
+from shared.turns.tools import company
 
 log = logs.get()
 
@@ -78,6 +79,8 @@ class Telling:
         if joined is None:
             return False
         turn.claim = replace(turn.claim, untold=(joined,))
+        if company.brings_strangers(self._service.reader, turn.claim.session_id, (joined,)):
+            return False  # its prompt has what they may not see
         answered = await keep_answers(self._service, turn.claim, (joined,))
         text = prompt.of_running_turn(turn_message(joined, answered.get(joined.id)), timezone=agent.timezone)
         turn.hears = await _steer(provider, turn, text)

@@ -35,6 +35,7 @@ from shared.turns.run.permissions import TurnPermissions
 from shared.turns.run.presence import Presence, SaidSoFar
 from shared.turns.run.settlement import Settlement
 from shared.turns.run.sounds import SoundMakers
+from shared.turns.tools import company
 from shared.turns.tools.toolbox import Caller, SessionToolbox
 
 log = logs.get()
@@ -137,6 +138,11 @@ class TurnRunner:
         tools = SessionToolbox(service, service.settings, Caller.of(claim), speak=partial(self._speak, claim))
         save = partial(self._save_continuation, claim)
         try:
+            try:
+                await self._note_company(claim)
+            except apsw.Error:
+                log.exception("turn.company_not_noted", turn=claim.token)
+                return Failure("it could not be written that a stranger takes part; the log of dispatch says why")
             await auto_provider.choose(service.reader, service.writer, claim)
             answered = await keep_answers(service, claim, claim.batch)
             async with self._shown(claim) as said:
@@ -189,6 +195,12 @@ class TurnRunner:
         except apsw.Error:
             log.exception("turn.words_not_kept", turn=claim.token)
         turn.claim = replace(claim, batch=tuple(_in_words(each, row_id, words) for each in claim.batch))
+
+    async def _note_company(self, claim: Claim) -> None:
+        """Note in the session's row that a stranger has written, before the words reach the agent."""
+        if company.brings_strangers(self._service.reader, claim.session_id, claim.batch):
+            work = partial(sessions.note_strangers, id_=claim.session_id, now_ms=clock.now_ms())
+            await self._service.writer.run(work, durable=False)
 
     async def _save_continuation(self, claim: Claim, continuation: str, provider: str | None = None) -> None:
         """Store it in the session's row, durably. If that fails, the turn goes on, and its settlement writes it."""

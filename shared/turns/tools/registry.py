@@ -17,6 +17,7 @@ _FAMILIES = {
     "tasks": "shared.turns.tools.tasks",
     "teamwork": "shared.turns.tools.teamwork",
     "reading": "shared.turns.tools.reading",
+    "remembering": "shared.turns.tools.remembering",
 }
 
 

@@ -1,7 +1,7 @@
 """What an agent is told besides its instructions."""
 
 from shared.agents import briefing
-from shared.agents.memory_file import MemoryFile
+from shared.agents.memory import MemoryFile
 from shared.agents.skills import Skill
 from tests.shared.agents.providers.a_turn import make_turn
 

@@ -3,8 +3,6 @@
 TinyAGI's web office requests all of these lists to show its pages.
 """
 
-from typing import Literal
-
 from typing_extensions import TypedDict
 
 from shared.rest.http.endpoint import Endpoint, RequestRefused, endpoint
@@ -17,14 +15,6 @@ class TinyagiPairings(TypedDict):
 
     pending: list[str]
     approved: list[str]
-
-
-class AgentMemory(TypedDict):
-    """Always empty: Postroom does not know the memory that an agent keeps."""
-
-    index: Literal[""]
-    files: list[str]
-    memoryDir: Literal[""]
 
 
 class SkillSearch(TypedDict):
@@ -57,25 +47,11 @@ async def pairing(service: Service) -> TinyagiPairings:
     return {"pending": [], "approved": []}
 
 
-@endpoint("GET", "/api/agents/{id}/skills", {404: "there is no such agent"})
-async def skills(service: Service, *, id: str) -> list[str]:
-    """Always empty: Postroom does not know the skills of an agent."""
-    known_agent(service.reader, id)
-    return []
-
-
 @endpoint("GET", "/api/agents/{id}/skills/registry", {404: "there is no such agent"})
 async def skill_registry(service: Service, *, id: str) -> SkillSearch:
     """Always empty: Postroom has no registry of skills."""
     known_agent(service.reader, id)
     return {"results": []}
-
-
-@endpoint("GET", "/api/agents/{id}/memory", {404: "there is no such agent"})
-async def memory(service: Service, *, id: str) -> AgentMemory:
-    """Always empty: Postroom does not know the memory that an agent keeps."""
-    known_agent(service.reader, id)
-    return {"index": "", "files": [], "memoryDir": ""}
 
 
 def _refused(method: str, path: str, status: int, sentence: str) -> Endpoint:
@@ -125,6 +101,6 @@ _REFUSED = (
 )
 
 ENDPOINTS = (
-    *(tasks, projects, custom_providers, pairing, skills, skill_registry, memory),
+    *(tasks, projects, custom_providers, pairing, skill_registry),
     *(_refused(*each) for each in _REFUSED),
 )

@@ -38,6 +38,7 @@ def test_a_key_has_one_session_however_often_it_is_asked_for(conn):
         "status": "active",
         "continuation": None,
         "continued_by": None,
+        "strangers_at": None,
         "created_at": NOW,
         "last_active": NOW,
         "closed_at": None,

@@ -9,7 +9,9 @@ import pytest
 from functions import api
 from shared.db.access import dropped, pairings, permissions
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import messages
+from shared.db.queue import messages, sessions
+from shared.db.roster import memory_lines
+from shared.db.roster.memory_lines import LineAuthor, NewLine
 from shared.db.spending import usage
 from shared.db.spending.usage import Tokens, TurnName
 from shared.queue import turns
@@ -95,6 +97,10 @@ def lived_in(conn):
     take(conn, agent="coder", token="turn_b")
     put(conn, "waiting", given_id="waiting_1")
     rows(conn, "UPDATE sessions SET session_id = 'session_' || id")
+    with transaction(conn):
+        line = NewLine("Ana likes tea.", False, "turn_1", "done_1", (LineAuthor("telegram", "5", "Ana"),))
+        memory_lines.add(conn, sessions.known(conn, 1), line, now_ms=NOW)
+    rows(conn, "UPDATE memory_lines SET line_id = 'memory_00000001'")
     rows(conn, "UPDATE responses SET status = 'dead', last_error = 'gone' WHERE id = 2 OR id = 3")
     return conn
 
@@ -177,6 +183,10 @@ SAMPLES = {
     ("GET", "/api/agents/{id}/skills"): [("assistant", 200), ("nobody", 404)],
     ("GET", "/api/agents/{id}/skills/registry"): [("assistant", 200), ("nobody", 404)],
     ("GET", "/api/agents/{id}/memory"): [("assistant", 200), ("nobody", 404)],
+    ("DELETE", "/api/agents/{id}/memory/{line}"): [
+        *(("assistant memory_00000001", 200), ("assistant memory_00000001", 404), ("nobody x", 404))
+    ],
+    ("DELETE", "/api/agents/{id}/memory"): [("assistant", 200), ("assistant?channel=telegram", 400), ("nobody", 404)],
     ("PUT", "/api/teams/{id}"): [(("crew", TEAM), 200), (("CREW", TEAM), 400), (("fresh", {}), 400)],
     ("GET", "/api/teams"): [200],
     ("GET", "/api/teams/{id}"): [("crew", 200), ("none", 404)],
@@ -190,6 +200,7 @@ SAMPLES = {
     ("POST", "/api/schedules"): [(DAILY, 200), (DAILY, 400), ({**DAILY, "agentId": "nobody", "label": "x"}, 404)],
     ("GET", "/api/schedules"): [200, ("?agent=coder", 200)],
     ("PUT", "/api/schedules/{id}"): [(("daily", {"enabled": False}), 200), (("none", {}), 404)],
+    ("GET", "/api/schedules/{id}/runs"): [("daily", 200), ("none", 404)],
     ("DELETE", "/api/schedules/{id}"): [("daily", 200), ("daily", 404)],
     ("GET", "/api/past"): [200],  # what is answered on a copy of the past: tests/functions/past
     ("POST", "/api/past/replays"): [({"session": "session_1", "agent": "coder"}, 409), ({}, 400)],

@@ -3,7 +3,10 @@
 import pytest
 
 from shared.conversation.routing.apply import Routed
-from shared.db.engine.connection import rows
+from shared.db.engine.connection import rows, transaction
+from shared.db.queue import sessions
+from shared.db.roster import memory_lines
+from shared.db.roster.memory_lines import LineAuthor, NewLine
 from tests.shared.conversation.routing.router.kit import (
     NOBODY,
     asked,
@@ -15,7 +18,7 @@ from tests.shared.conversation.routing.router.kit import (
     store,
     wire,
 )
-from tests.support import column, row
+from tests.support import NOW, column, row
 
 
 @pytest.mark.parametrize("role", ["owner", "admin", "scoped"])
@@ -155,3 +158,23 @@ def test_a_refused_person_stops_nothing(conn):
     become(conn, "refused")
     assert store(conn, event("/stop", event_key="2")).dropped == "sender_refused"
     assert column(conn, "SELECT status FROM messages") == ["pending"]
+
+
+def test_forget_deletes_what_the_agent_remembers_from_its_senders_messages_and_is_answered_once(conn):
+    chat = make_chat(conn)
+    wire(conn, chat)
+    store(conn, event("hello"))
+    mine, other = LineAuthor("telegram", "5", "Ana"), LineAuthor("telegram", "6", "Ben")
+    with transaction(conn):
+        for text, people in (("a", (mine,)), ("b", (other,)), ("ab", (mine, other))):
+            new = NewLine(text, False, "turn_a", "m1", people)
+            memory_lines.add(conn, sessions.known(conn, 1), new, now_ms=NOW)
+    for is_first in (True, False):
+        assert store(conn, event("/forget", event_key="2")).said is is_first
+    assert column(conn, "SELECT text FROM memory_lines") == ["b"]
+    store(conn, event("/forget", event_key="3"))
+    assert said(conn) == [
+        "2 lines that came from your messages: deleted. What was said here stays in the history of the operator.",
+        "Nothing is remembered from your messages.",
+    ]
+    assert column(conn, "SELECT count(*) FROM messages") == [1]

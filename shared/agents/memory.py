@@ -1,6 +1,6 @@
-"""``MEMORY.md`` of an agent's folder: what its operator wants it to know in every turn, beside its instructions.
+"""What an agent knows in a turn beside its instructions: ``MEMORY.md`` of its folder, and what it remembered by a tool.
 
-No turn writes it: on the leash, what lies in the agent's folder itself is read-only.
+No turn writes the file: on the leash, what lies in the agent's folder itself is read-only. The lines are rows.
 """
 
 from pathlib import Path
@@ -20,6 +20,15 @@ class MemoryFile(NamedTuple):
 
 
 NOTHING = MemoryFile()
+
+
+class RememberedLine(NamedTuple):
+    """A line that the agent wrote in an earlier turn. *by*: who had written to it then."""
+
+    name: str
+    text: str
+    by: str
+    at_ms: int
 
 
 def read(agent_folder: Path) -> MemoryFile:
