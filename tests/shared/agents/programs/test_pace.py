@@ -1,30 +1,48 @@
-"""The share of the event loop that a program's lines get."""
+"""The share of the event loop that the lines of programs get."""
 
 import asyncio
+import heapq
+from itertools import pairwise
 
-from shared.agents.programs.pace import REST_S, SLICE_S, Pace
+from shared.agents.programs.pace import REST_S, SLICE_S, Floods, Pace
 
 
 class Loop:
-    """A clock that work and rests move."""
+    """A clock that work moves, and the rests of what floods."""
 
     def __init__(self):
         self.now_s = 100.0
         self.rests = []
+        self._sleeping = []
 
     async def sleep(self, seconds):
-        self.rests.append(self.now_s)
-        self.now_s += seconds
+        woken = asyncio.get_running_loop().create_future()
+        self.rests.append((self.now_s, seconds))
+        heapq.heappush(self._sleeping, (self.now_s + seconds, len(self.rests), woken))
+        await woken
 
-    def handle(self, lines, *, takes_s, comes_after_s=0.0):
-        pace = Pace(lambda: self.now_s, self.sleep)
+    def handle(self, lines, *, takes_s, comes_after_s=0.0, programs=1):
+        """Handle so many lines of each program; one at a time, as an event loop does."""
+        floods = Floods()
 
-        async def go():
+        async def program():
+            pace = Pace(floods, lambda: self.now_s, self.sleep)
             for _ in range(lines):
                 self.now_s += comes_after_s
                 pace.begin()
                 self.now_s += takes_s
                 await pace.rest()
+
+        async def go():
+            running = [asyncio.create_task(program()) for _ in range(programs)]
+            while not all(each.done() for each in running):
+                await asyncio.sleep(0)
+                while self._sleeping:
+                    at_s, _, woken = heapq.heappop(self._sleeping)
+                    self.now_s = max(self.now_s, at_s)
+                    woken.set_result(None)
+                    for _ in range(3):
+                        await asyncio.sleep(0)
 
         asyncio.run(go())
 
@@ -36,10 +54,17 @@ def test_a_flood_has_a_fifth_of_the_event_loop():
     assert 0.19 < share < 0.21  # the flood goes on
 
 
+def test_many_floods_together_have_no_more():
+    loop = Loop()
+    loop.handle(10_000, takes_s=0.00001, programs=10)
+    share = 100_000 * 0.00001 / (loop.now_s - 100)
+    assert 0.19 < share < 0.21
+
+
 def test_no_slice_of_a_flood_is_longer_than_it_may_be_and_one_line():
     loop = Loop()
     loop.handle(1000, takes_s=0.0002)
-    slices = [later - earlier - REST_S for earlier, later in zip(loop.rests, loop.rests[1:], strict=False)]
+    slices = [began_s - (ended_s + rested_s) for (ended_s, rested_s), (began_s, _) in pairwise(loop.rests)]
     assert max(slices) <= SLICE_S + 0.00021
 
 
@@ -47,6 +72,7 @@ def test_each_long_line_is_followed_by_a_rest():
     loop = Loop()
     loop.handle(20, takes_s=0.01)
     assert len(loop.rests) == 20
+    assert all(rested_s > 0.99 * REST_S for _, rested_s in loop.rests)
 
 
 def test_lines_that_come_now_and_then_do_not_wait():
