@@ -32,6 +32,7 @@ from shared.queue.teamwork.chains import MailLimits, MailRefused
 _BETWEEN = "\n\n------\n\nDirected to you:\n"
 
 _MOST = 50  # of one answer: they are sent in one transaction
+_MOST_REFUSED = 500  # of these; no more fit in the agent's note
 _MOST_SENTENCES = 5
 _FORBIDDEN = "I can't write there"  # no more: the names of an agent's other chats are not for everybody
 _TOO_MANY = f"one answer can go to {_MOST} places at most"
@@ -88,10 +89,8 @@ def pass_on(
     files_here: list[OutgoingFile] = []
     sent_to: list[str] = []
     refused: list[_NotSent] = []
-    for number, (tag, name) in enumerate(_each(tags)):
-        if number >= _MOST:
-            refused.append(_NotSent(_shown(tag, name), _TOO_MANY, tag.text, _TOO_MANY))
-            continue
+    places = list(_each(tags))
+    for tag, name in places[:_MOST]:
         files = [handed[each] for each in tag.files if each in handed]
         if _is_here(conn, asked, tag, name):
             here.append(tag.text)
@@ -102,17 +101,20 @@ def pass_on(
             sent_to.append(_shown(tag, name))
         else:
             refused.append(_NotSent(_shown(tag, name), problem.reason, tag.text, problem.told))
+    beyond = places[_MOST:]
+    refused += [_NotSent(_shown(*each), _TOO_MANY, each[0].text, _TOO_MANY) for each in beyond[:_MOST_REFUSED]]
+    others = max(0, len(beyond) - _MOST_REFUSED)
     if refused:
-        _tell_agent(conn, asked, refused, now_ms=now_ms)
-    return PassedOn(tuple(here), tuple(sent_to), tuple(_sentences(refused)), tuple(files_here))
+        _tell_agent(conn, asked, refused, others, now_ms=now_ms)
+    return PassedOn(tuple(here), tuple(sent_to), tuple(_sentences(refused, others)), tuple(files_here))
 
 
-def _sentences(refused: Sequence[_NotSent]) -> Iterator[str]:
+def _sentences(refused: Sequence[_NotSent], others: int) -> Iterator[str]:
     told = [each for each in refused if each.told]
     for each in told[:_MOST_SENTENCES]:
         yield f"My message to {each.to} was not sent: {each.told}."
-    if len(told) > _MOST_SENTENCES:
-        yield f"{len(told) - _MOST_SENTENCES} more were not sent either."
+    if (more := len(told) + others - _MOST_SENTENCES) > 0:
+        yield f"{more} more were not sent either."
 
 
 def _each(tags: Sequence[HandOff]) -> Iterator[tuple[HandOff, str]]:
@@ -243,8 +245,10 @@ def _teammate(conn: apsw.Connection, agent: str, name: str) -> str | None:
     return named[0] if len(named) == 1 else None
 
 
-def _tell_agent(conn: apsw.Connection, asked: Message, refused: Sequence[_NotSent], *, now_ms: int) -> None:
-    """Context for the agent's next turn in this session, and an event."""
+def _tell_agent(
+    conn: apsw.Connection, asked: Message, refused: Sequence[_NotSent], others: int, *, now_ms: int
+) -> None:
+    """Context for the agent's next turn in this session, and an event. *others*: so many more were refused."""
     note = "\n\n".join(
         f"Your message to {each.to} was not sent: {each.reason}. It was:\n{each.text}" for each in refused
     )
@@ -257,5 +261,5 @@ def _tell_agent(conn: apsw.Connection, asked: Message, refused: Sequence[_NotSen
         agent=asked.agent,
         channel=asked.channel,
         session_id=asked.session_id,
-        data={"from_agent": asked.agent, "texts": len(refused)},
+        data={"from_agent": asked.agent, "texts": len(refused) + others},
     )

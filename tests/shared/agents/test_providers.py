@@ -102,7 +102,7 @@ def test_echo_starts_over_after_another_provider():
 def test_echo_knows_every_command_that_it_lists():
     (text,) = [event.text for event in run("echo", turn("!help")) if isinstance(event, Text)]
     listed = [line.split()[0] for line in text.splitlines() if line.startswith("!")]
-    assert len(listed) == 10 + 20
+    assert len(listed) == 11 + 20
     for command in listed:
         answer = run("echo", turn(f"{command} 0", attempt=9))
         assert Text(f"You said: {command} 0", "m0") not in answer

@@ -144,6 +144,26 @@ def test_one_answer_goes_to_so_many_places_and_no_more(conn, team):
     assert said.endswith("5 more were not sent either.")
 
 
+class Counted(ToTeammates):
+    """Counts how often a text is looked at."""
+
+    looks = 0
+
+    @property
+    def text(self):
+        Counted.looks += 1
+        return self[1]
+
+
+def test_an_answer_with_ever_so_many_tags_does_not_hold_the_database(conn, team):
+    """They are counted, and not looked at; the transaction that settles the turn is short."""
+    Counted.looks = 0
+    answer(conn, "", *[Counted(("bob",), "x")] * 30_000)
+    assert Counted.looks < 2000
+    assert column(conn, SAID)[0].endswith("29945 more were not sent either.")
+    assert rows(conn, "SELECT data ->> '$.texts' FROM events WHERE type = 'handoff_refused'") == [(29_950,)]
+
+
 @pytest.mark.parametrize("tag", [ToTeammates(("Assistant",), "7"), ToDestination("boss", "7")])
 def test_what_goes_to_the_agent_that_asked_is_the_answer(conn, team, tag):
     with transaction(conn):
