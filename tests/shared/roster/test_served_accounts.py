@@ -30,7 +30,7 @@ def test_an_account_that_lacks_a_setting_is_off_and_its_setting_is_named_once(co
 
 TELEGRAM = {"TELEGRAM_BOT_TOKEN": "7100200300:AAExample", "TELEGRAM_WEBHOOK_SECRET": "secret"}
 IMPORTING = """
-import asyncio, json, sys, threading
+import asyncio, concurrent.futures.thread, json, sys, threading
 from shared.core.settings import Settings
 from shared.db.engine.connection import open_connection
 from shared.roster.served_accounts import ServedAccounts
