@@ -2,9 +2,11 @@
 
 import shutil
 import subprocess
+import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache as once
 from pathlib import Path
 from typing import Any
 
@@ -80,16 +82,25 @@ class Primary:
         assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture(scope="session")
-def new_primary() -> Callable[..., Primary]:
-    def new(path: Path, url: str, migrations: int | None = None) -> Primary:
-        """*migrations*: how many of them made the database; all of them without it."""
-        primary = Primary(path, url)
+@once
+def migrated(migrations: int | None) -> bytes:
+    """A database that the first *migrations* made; None: all of them. To make it takes a hundred times as long."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "primary.db"
         conn = apsw.Connection(str(path))
         conn.execute("PRAGMA journal_mode = WAL")
         for migration in sorted(MIGRATIONS.glob("*.sql"))[:migrations]:
             conn.execute(migration.read_text())
         conn.close()
+        return path.read_bytes()
+
+
+@pytest.fixture(scope="session")
+def new_primary() -> Callable[..., Primary]:
+    def new(path: Path, url: str, migrations: int | None = None) -> Primary:
+        """*migrations*: how many of them made the database; all of them without it."""
+        primary = Primary(path, url)
+        path.write_bytes(migrated(migrations))
         primary.execute("INSERT INTO agents (id, name, created_at, updated_at) VALUES ('a', 'A', 1, 1)")
         primary.execute(
             "INSERT INTO sessions (id, session_id, agent, created_at, last_active) VALUES (1, 's', 'a', 1, 1)"
