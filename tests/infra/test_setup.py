@@ -150,7 +150,8 @@ def test_packages_are_compiled_on_all_cores_and_once(machine: Machine) -> None:
     assert done.returncode == 0, done.stderr
     pip, _, compiler = (machine.project / "started").read_text().splitlines()
     assert "--no-compile" in pip.split()
-    assert compiler == "-m compileall -qq -j 0 -x /tests/ .venv/lib"
+    assert compiler.startswith("-m compileall -qq -j 0 -x /(tests|pip|")
+    assert compiler.endswith(" .venv/lib")
 
 
 def test_a_failed_installation_shows_the_error_and_is_tried_again(machine: Machine) -> None:
