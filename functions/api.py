@@ -5,10 +5,11 @@ The endpoints are in ``shared/rest``, by subject; ``GET /api/openapi.json`` desc
 """
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from shared.rest import endpoints
+from shared.rest.desk import page
 from shared.rest.http import free_programs
 from shared.rest.http.authorization import Authorization
 from shared.rest.http.endpoint import routes
@@ -22,9 +23,9 @@ _service = LazyService(Service)
 lifespan = _service.lifespan
 
 
-async def _index(_: Request) -> Response:
-    """The list of endpoints."""
-    return JSONResponse({"postroom": [f"{each.method} {each.path}" for each in endpoints.ENDPOINTS]})
+async def _index(request: Request) -> Response:
+    """The operator's page, or the list of endpoints."""
+    return page.answer(request, endpoints.ENDPOINTS)
 
 
 _routes = [Route("/", _index, methods=["GET"]), *routes(endpoints.ENDPOINTS, _service.get)]

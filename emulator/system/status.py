@@ -174,7 +174,8 @@ class EmulatorStatus:
         self._console.say(
             f"\n  Gateway    {urls['gateway']:<34} Chat page  {urls['chat']}\n"
             f"  API        {urls['api']:<34} Terminal   {terminal}\n"
-            f"  Replica    {urls['replica']}\n\n"
+            f"  Replica    {urls['replica']}\n"
+            f"  Operators  {urls['gateway'] + '/':<34} what needs you, and why\n\n"
             f"Ready in {self._ready_s:.2f} s. Ctrl-C stops everything.\n",
             event="emulator.ready",
             ms=round(self._ready_s * 1000),

@@ -3,6 +3,7 @@
 from functools import cache
 from typing import Any
 
+from shared.rest.desk import lists, overview
 from shared.rest.http import openapi
 from shared.rest.http.endpoint import Endpoint, endpoint
 from shared.rest.http.service import Service
@@ -73,6 +74,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *search.ENDPOINTS,
     *why.ENDPOINTS,
     *health.ENDPOINTS,
+    *overview.ENDPOINTS,
+    *lists.ENDPOINTS,
     *status.ENDPOINTS,
     *stream.ENDPOINTS,
     *unsupported.ENDPOINTS,

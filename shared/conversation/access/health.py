@@ -69,7 +69,7 @@ def of(conn: apsw.Connection, path: Path, policy: AccessPolicy, *, timezone: str
 
 def needs_of_rows(conn: apsw.Connection, path: Path, policy: AccessPolicy, *, timezone: str, now_ms: int) -> list[str]:
     """What needs a person, by the rows of the database at *path* and by the kind of its file system."""
-    needs = [*channel_watch.troubles(conn), *_pauses(conn), *_budgets(conn, timezone, now_ms=now_ms), *_dead(conn)]
+    needs = [*channel_watch.troubles(conn), *_pauses(conn), *_budgets(conn, timezone, now_ms=now_ms), *of_dead(conn)]
     if policy.new_chats == "ask" and not user_roles.owners(conn) and _has_platform(conn):
         needs.append(
             "nobody is an owner, so nobody is asked about a new chat, and its messages are dropped. Make one: "
@@ -116,7 +116,8 @@ def _budgets(conn: apsw.Connection, timezone: str, *, now_ms: int) -> list[str]:
     ]
 
 
-def _dead(conn: apsw.Connection) -> list[str]:
+def of_dead(conn: apsw.Connection) -> list[str]:
+    """A sentence for the dead messages, and one for the answers that could not be sent."""
     messages, responses = counts.dead(conn)
     found = []
     if messages:

@@ -165,7 +165,7 @@ STEERED = """
      LIMIT 1
 """
 
-RESPONSES = """
+_RESPONSE = """
     SELECT r.id, r.status, r.failure, r.last_error, r.retry_count, r.deliver_after, r.acked_at, r.chat_id,
            ifnull(c.status, '') = 'inactive', c.not_before,
            coalesce((SELECT p.reason FROM channel_pauses p WHERE p.channel = r.channel),
@@ -179,10 +179,9 @@ RESPONSES = """
                AND o.id < r.id AND (o.deliver_after IS NULL OR o.deliver_after <= :now OR o.failure IS NOT NULL))
       FROM responses r
       LEFT JOIN chats c ON c.id = r.chat_id
-     WHERE r.in_reply_to = :row AND r.status <> 'deleted'
-     ORDER BY r.id
-     LIMIT 100
 """
+RESPONSES = f"{_RESPONSE} WHERE r.in_reply_to = :row AND r.status <> 'deleted' ORDER BY r.id LIMIT 100"
+RESPONSE = f"{_RESPONSE} WHERE r.id = :row"
 
 
 def message(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageFacts | None:
@@ -204,6 +203,12 @@ def message(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageFacts 
         _responses(rows(conn, RESPONSES, {"row": row_id, "now": now_ms})), bool(has_spoken), pause, pause_until,
         gathers, next((into for _, into in rows(conn, STEERED, {"id": message_id}) if into), None),
     ])  # fmt: skip
+
+
+def response(conn: apsw.Connection, row_id: int, *, now_ms: int) -> ResponseFacts | None:
+    """The facts of one response; None if it is pruned."""
+    found = _responses(rows(conn, RESPONSE, {"row": row_id, "now": now_ms}))
+    return found[0] if found else None
 
 
 def _responses(found: list[tuple[Any, ...]]) -> list[ResponseFacts]:

@@ -89,7 +89,7 @@ def _of_due(facts: MessageFacts) -> Why:
 def _of_completed(facts: MessageFacts, now_ms: int) -> Why:
     unsent = next((each for each in facts.responses if each.status != "acked"), None)
     if unsent is not None:
-        return _of_unsent(unsent, facts.place.channel, now_ms)
+        return of_response(unsent, facts.place.channel, now_ms)
     if facts.responses:
         return Why("answered", f"It was answered: response {facts.responses[-1].id} was sent.")
     if facts.steered_into is not None:
@@ -99,12 +99,15 @@ def _of_completed(facts: MessageFacts, now_ms: int) -> Why:
     )
 
 
-def _of_unsent(response: ResponseFacts, channel: str, now_ms: int) -> Why:
+def of_response(response: ResponseFacts, channel: str, now_ms: int) -> Why:
+    """Why an answer has not arrived, or that it has."""
     answer = f"Its answer, response {response.id},"
     if response.status == "dead":
         return Why("answer_dead", f"{answer} could not be sent: {response.last_error}.")
     if response.status == "paused":
         return Why("answer_paused", f"{answer} is paused with its series.")
+    if response.status == "acked":
+        return Why("answered", f"Response {response.id} was sent.")
     if response.status == "delivering":
         return Why("answer_on_its_way", f"{answer} is being sent now.")
     return _of_waiting(response, answer, channel, now_ms)

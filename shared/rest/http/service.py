@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -16,6 +16,7 @@ from shared.db.engine.connection import open_connection
 from shared.db.replica.sync import API, Replication
 from shared.rest.http.background_reads import BackgroundReads
 from shared.rest.live.feed import EventFeed
+from shared.rest.live.shared_read import SharedRead
 from shared.rest.live.unfetched_responses import UnfetchedResponses
 from shared.runtime import operator_token
 from shared.runtime.kick import Listener
@@ -25,6 +26,7 @@ log = logs.get()
 
 T = TypeVar("T")
 
+_OVERVIEW_FRESH_MS = 2_000  # so long all open pages share one
 _LOOK_EVERY_S = 1.0  # the longest that a request waits because of a lost kick
 
 
@@ -43,6 +45,7 @@ class Service(FunctionService):
         self.polled_channels: set[str] = set()  # those that this process has noted in the database
         self.reader = open_connection(settings.db, readonly=True)
         self.background_reads = BackgroundReads(settings.db)
+        self.overview: SharedRead[Any] = SharedRead(_OVERVIEW_FRESH_MS)
         self.feed = EventFeed(self.reader, self.news)
         self.unfetched_responses = UnfetchedResponses(self.reader, self.feed)
         self._listener: Listener | None = None

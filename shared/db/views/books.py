@@ -1,0 +1,97 @@
+"""The books of a day: every accepted message stands in exactly one column, or the books say how many are missing.
+
+What was accepted is told by the ids alone, which have no holes; what became of it by the rows. So a row that vanished
+shows: an id has no row, and no operator deleted it.
+"""
+
+import apsw
+from typing_extensions import TypedDict
+
+from shared.db.engine.connection import rows, scalar
+
+LARGEST = 100_000  # rows: a longer day is counted from its newest ones
+
+
+class Books(TypedDict):
+    """*accepted* equals the sum of the others, and then the books *balance*. *since*: of the first message, ms UTC.
+
+    *answered*: its turn ended well, also where the agent said nothing. *context*: asked for no answer. *waiting*: also
+    planned and paused ones. *dropped*: refused before it became a message. *deleted*: by an operator.
+    """
+
+    since: int
+    accepted: int
+    answered: int
+    context: int
+    dead: int
+    cancelled: int
+    waiting: int
+    running: int
+    dropped: int
+    deleted: int
+    missing: int
+    balance: bool
+
+
+_COUNTS = """
+    SELECT count(*),
+           count(*) FILTER (WHERE trigger = 1 AND status = 'completed'),
+           count(*) FILTER (WHERE trigger = 0),
+           count(*) FILTER (WHERE trigger = 1 AND status = 'dead'),
+           count(*) FILTER (WHERE trigger = 1 AND status = 'cancelled'),
+           count(*) FILTER (WHERE trigger = 1 AND (status = 'pending' OR status = 'paused')),
+           count(*) FILTER (WHERE trigger = 1 AND status = 'processing')
+      FROM messages
+     WHERE id BETWEEN :first AND :last
+"""
+_DROPPED = "SELECT count(*) FROM dropped WHERE created_at >= :since"
+_DELETED = "SELECT count(*) FROM events WHERE type = 'message_deleted' AND id >= :event"
+
+
+def read(conn: apsw.Connection, since_ms: int) -> Books:
+    """The books since *since_ms*, by the clock of the rows. One read transaction sees one state of all tables."""
+    with conn:
+        last = scalar(conn, "SELECT max(id) FROM messages") or 0
+        first = max(first_since(conn, "messages", since_ms), last - LARGEST + 1, 1)
+        began = scalar(conn, "SELECT created_at FROM messages WHERE id = ?", (first,))
+        began_ms = max(since_ms, began) if began is not None and first > 1 else since_ms
+        ((found, answered, context, dead, cancelled, waiting, running),) = rows(
+            conn, _COUNTS, {"first": first, "last": last}
+        )
+        dropped = scalar(conn, _DROPPED, {"since": began_ms})
+        gone = max(0, last - first + 1) - found
+        deleted = 0
+        if gone:
+            event = first_since(conn, "events", began_ms)
+            deleted = min(gone, scalar(conn, _DELETED, {"event": event}))
+    return {
+        "since": began_ms,
+        "accepted": found + gone + dropped,
+        "answered": answered,
+        "context": context,
+        "dead": dead,
+        "cancelled": cancelled,
+        "waiting": waiting,
+        "running": running,
+        "dropped": dropped,
+        "deleted": deleted,
+        "missing": gone - deleted,
+        "balance": gone == deleted,
+    }
+
+
+def first_since(conn: apsw.Connection, table: str, since_ms: int) -> int:
+    """The lowest id of *table* whose row was made at *since_ms* or later; one past the last where there is none.
+
+    Ids grow with the clock, so a few rows are read, however many there are.
+    """
+    low, high = 0, (scalar(conn, f"SELECT max(id) FROM {table}") or 0) + 1  # noqa: S608 - a table of ours
+    while high - low > 1:
+        middle = (low + high) // 2
+        sql = f"SELECT id, created_at FROM {table} WHERE id >= ? ORDER BY id LIMIT 1"  # noqa: S608 - a table of ours
+        found = rows(conn, sql, (middle,))
+        if found and found[0][1] < since_ms and found[0][0] < high:
+            low = found[0][0]
+        else:
+            high = middle
+    return high

@@ -1,0 +1,145 @@
+"""A conversation as its people saw it, newest first: what they wrote, what was answered, what was held or dropped."""
+
+from typing import Literal, NotRequired
+
+import apsw
+from typing_extensions import TypedDict
+
+from shared.db.engine.connection import rows
+from shared.db.views import why_sentences, work
+from shared.db.views.why import SEARCHED, DroppedFacts, HeldFacts, Of
+from shared.db.views.why import dropped as dropped_facts
+from shared.db.views.why import held as held_facts
+from shared.db.views.why import response as response_facts
+from shared.db.views.work import WorkRow
+
+_LONGEST = 20_000  # characters of a text
+
+
+class TalkAnswer(TypedDict):
+    """What an agent said, and how its delivery stands: *state*, *reason*, *until* as in ``GET /api/why``."""
+
+    id: int
+    agent: str | None
+    text: str
+    createdAt: int
+    sentAt: int | None
+    attempts: int
+    state: str
+    reason: str
+    until: int | None
+
+
+class TalkLine(TypedDict):
+    """One of: a *message* with what was *said* to it; what an agent said of itself (*said* alone); an event without its
+    text that waits for an approval or was dropped (*apart*, with its *reason*).
+    """
+
+    what: Literal["message", "said", "apart"]
+    at: int
+    message: NotRequired[WorkRow]
+    said: NotRequired[list[TalkAnswer]]
+    sender: NotRequired[str]
+    state: NotRequired[str]
+    reason: NotRequired[str]
+    until: NotRequired[int | None]
+    approval: NotRequired[str]
+
+
+_MESSAGES = """
+    SELECT id
+      FROM messages
+     WHERE id > (SELECT max(id) FROM messages) - :searched AND created_at < :before
+       AND channel = :channel AND platform_id = :platform_id AND from_agent IS NULL
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+_ANSWERS = """
+    SELECT id, agent, substr(message, 1, :longest), created_at, acked_at, retry_count
+      FROM responses
+     WHERE in_reply_to = :row AND status <> 'deleted' AND chat_id = :chat
+     ORDER BY id
+     LIMIT 50
+"""
+_OWN = """
+    SELECT id, agent, substr(message, 1, :longest), created_at, acked_at, retry_count
+      FROM responses
+     WHERE id > (SELECT max(id) FROM responses) - :searched AND created_at < :before
+       AND chat_id = :chat AND (in_reply_to IS NULL
+                                OR NOT EXISTS (SELECT 1
+                                                 FROM messages m
+                                                WHERE m.id = in_reply_to AND m.channel = :channel
+                                                  AND m.platform_id = :platform_id))
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+_TEXT = "SELECT substr(message, 1, :longest) FROM messages WHERE id = :row"
+
+
+def read(
+    conn: apsw.Connection, chat_id: int, channel: str, platform_id: str, *, before_ms: int, limit: int, now_ms: int
+) -> list[TalkLine]:
+    """The newest lines before *before_ms*, newest first, among the newest 50 000 messages of all chats."""
+    place = {"channel": channel, "platform_id": platform_id, "chat": chat_id, "longest": _LONGEST}
+    at = {**place, "before": before_ms, "limit": limit, "searched": SEARCHED}
+    lines: list[TalkLine] = []
+    for (id_,) in rows(conn, _MESSAGES, _only(at, _MESSAGES)):
+        row = work.one(conn, id_, now_ms=now_ms)
+        if row is not None:
+            row["text"] = rows(conn, _TEXT, {"row": id_, "longest": _LONGEST})[0][0]
+            said = [_said(conn, channel, *found, now_ms=now_ms) for found in rows(conn, _ANSWERS, {
+                "row": id_, "chat": chat_id, "longest": _LONGEST})]  # fmt: skip
+            lines.append({"what": "message", "at": row["createdAt"], "message": row, "said": said})
+    lines += [
+        {"what": "said", "at": found[3], "said": [_said(conn, channel, *found, now_ms=now_ms)]}
+        for found in rows(conn, _OWN, _only(at, _OWN))
+    ]
+    of = Of(channel=channel, platform_id=platform_id)
+    apart = [_held(each) for each in held_facts(conn, of, limit=limit)]
+    apart += [_dropped(each) for each in dropped_facts(conn, of, limit=limit)]
+    lines += [line for line in apart if line["at"] < before_ms]
+    return sorted(lines, key=lambda line: -line["at"])[:limit]
+
+
+def _only(values: dict[str, object], sql: str) -> dict[str, object]:
+    return {name: value for name, value in values.items() if f":{name}" in sql}
+
+
+def _said(
+    conn: apsw.Connection,
+    channel: str,
+    id_: int,
+    agent: str | None,
+    text: str,
+    created_at: int,
+    sent_at: int | None,
+    attempts: int,
+    *,
+    now_ms: int,
+) -> TalkAnswer:
+    facts = response_facts(conn, id_, now_ms=now_ms)
+    state, reason, until = why_sentences.of_response(facts, channel, now_ms) if facts else ("gone", "", None)
+    return {
+        "id": id_,
+        "agent": agent,
+        "text": text,
+        "createdAt": created_at,
+        "sentAt": sent_at,
+        "attempts": attempts,
+        "state": state,
+        "reason": reason,
+        "until": until,
+    }
+
+
+def _held(facts: HeldFacts) -> TalkLine:
+    reason = why_sentences.of_held(facts)
+    line: TalkLine = {"what": "apart", "at": facts.created_at, "sender": facts.place.sender}
+    more: TalkLine = {**line, "state": reason.state, "reason": reason.reason, "until": reason.until}
+    return {**more, "approval": facts.approval_id}
+
+
+def _dropped(facts: DroppedFacts) -> TalkLine:
+    reason = why_sentences.of_dropped(facts)
+    line: TalkLine = {"what": "apart", "at": facts.created_at, "sender": facts.place.sender}
+    return {**line, "state": facts.reason, "reason": reason.reason, "until": None}

@@ -1,0 +1,194 @@
+"""What waits for a person and what mends itself, by cause and not by row: groups that the indexes of open rows give."""
+
+from typing import NamedTuple
+
+import apsw
+
+from shared.db.engine.connection import rows, scalar
+
+_SHOWN = 200  # ids of a group: what one press of a button takes
+
+
+class DeadGroup(NamedTuple):
+    """Rows of one agent that died of one cause; *ids*: the newest 200, newest first; *error*: of the newest."""
+
+    agent: str | None
+    failure: str | None
+    number: int
+    first_ms: int
+    last_ms: int
+    error: str | None
+    ids: list[int]
+
+
+_DEAD_MESSAGES = (
+    "SELECT id, agent, failure, last_error, updated_at FROM messages WHERE status = 'dead' ORDER BY id DESC"
+)
+_DEAD_ANSWERS = """
+    SELECT id, agent, failure, last_error, created_at
+      FROM responses
+     WHERE status = 'dead' AND coalesce(failure, '') NOT IN ('not_fetched', 'called_off')
+     ORDER BY id DESC
+"""
+
+
+def dead_messages(conn: apsw.Connection) -> list[DeadGroup]:
+    """The dead messages by agent and cause, the newest group first."""
+    return _grouped(rows(conn, _DEAD_MESSAGES))
+
+
+def dead_answers(conn: apsw.Connection) -> list[DeadGroup]:
+    """The responses that could not be sent, by agent and cause, the newest group first."""
+    return _grouped(rows(conn, _DEAD_ANSWERS))
+
+
+def _grouped(found: list[tuple[int, str | None, str | None, str | None, int]]) -> list[DeadGroup]:
+    groups: dict[tuple[str | None, str | None], DeadGroup] = {}
+    for id_, agent, failure, error, at_ms in found:
+        last = groups.get((agent, failure))
+        if last is None:
+            groups[agent, failure] = DeadGroup(agent, failure, 1, at_ms, at_ms, error, [id_])
+            continue
+        if len(last.ids) < _SHOWN:
+            last.ids.append(id_)
+        groups[agent, failure] = last._replace(
+            number=last.number + 1, first_ms=min(last.first_ms, at_ms), last_ms=max(last.last_ms, at_ms)
+        )
+    return list(groups.values())
+
+
+class Retrying(NamedTuple):
+    """Messages of one agent of which an attempt failed, and that are tried again by themselves.
+
+    *next_ms*: the first of these attempts; *behind*: messages that wait in their sessions behind them; *error*: of the
+    one that is tried first.
+    """
+
+    agent: str
+    number: int
+    next_ms: int
+    behind: int
+    error: str | None
+
+
+_RETRYING = """
+    SELECT m.agent, count(*), min(m.process_after),
+           (SELECT count(*)
+              FROM messages o
+             WHERE o.agent = m.agent AND o.trigger = 1 AND (o.status = 'pending' OR o.status = 'processing')
+               AND o.status = 'pending' AND o.failure IS NULL
+               AND o.session_id IN (SELECT x.session_id
+                                      FROM messages x
+                                     WHERE x.agent = m.agent AND x.process_after > :now AND x.status = 'pending'
+                                       AND x.failure IS NOT NULL)),
+           m.last_error
+      FROM messages m
+     WHERE m.process_after > :now AND m.process_after IS NOT NULL AND m.status = 'pending' AND m.failure IS NOT NULL
+       AND NOT EXISTS (SELECT 1 FROM agent_pauses p WHERE p.agent = m.agent AND p.state = 'paused')
+     GROUP BY m.agent
+     ORDER BY min(m.process_after)
+"""
+
+
+def retrying(conn: apsw.Connection, now_ms: int) -> list[Retrying]:
+    """By agent, the soonest first; not of agents that are paused, whose messages wait for more than time."""
+    return [Retrying(*row) for row in rows(conn, _RETRYING, {"now": now_ms})]
+
+
+class SilentChat(NamedTuple):
+    """A chat in which the platform asked for a pause, with answers that wait for its end."""
+
+    chat_id: int
+    channel: str
+    name: str | None
+    until_ms: int
+    waiting: int
+
+
+_SILENT = """
+    SELECT c.id, c.channel, c.name, c.not_before, count(*)
+      FROM chats c
+      JOIN responses r ON r.channel = c.channel AND r.chat_id = c.id
+                      AND (r.status = 'pending' OR r.status = 'delivering')
+     WHERE c.not_before > :now
+     GROUP BY c.id
+     ORDER BY c.not_before
+     LIMIT 20
+"""
+
+
+def silent_chats(conn: apsw.Connection, now_ms: int) -> list[SilentChat]:
+    """Twenty of them at most, the soonest first."""
+    return [SilentChat(*row) for row in rows(conn, _SILENT, {"now": now_ms})]
+
+
+class Waiting(NamedTuple):
+    """How the open messages stand.
+
+    *planned*: for a later instant. *paused*: of an agent that is paused. *retrying*: after a failed attempt. *due*: the
+    others. *oldest_ms*: when the oldest of those that are not planned was made, and its agent.
+    """
+
+    total: int
+    planned: int
+    paused: int
+    retrying: int
+    due: int
+    running: int
+    oldest_ms: int | None
+    oldest_agent: str | None
+
+
+_PENDING = """
+      FROM messages INDEXED BY messages_open
+     WHERE trigger = 1 AND (status = 'pending' OR status = 'processing')
+"""
+_OPEN = f"SELECT agent, count(*) FILTER (WHERE status = 'pending'), count(*) {_PENDING} GROUP BY agent"
+_LATER = """
+    SELECT agent, count(*) FILTER (WHERE failure IS NULL), count(*) FILTER (WHERE failure IS NOT NULL)
+      FROM messages
+     WHERE process_after > :now AND process_after IS NOT NULL AND status = 'pending' AND trigger = 1
+     GROUP BY agent
+"""
+_OLDEST = f"""
+    SELECT created_at, agent
+      FROM messages
+     WHERE id = (SELECT min(id) {_PENDING} AND status = 'pending'
+                    AND id NOT IN (SELECT id
+                                     FROM messages
+                                    WHERE process_after > :now AND process_after IS NOT NULL AND status = 'pending'
+                                      AND failure IS NULL))
+"""
+
+
+def waiting(conn: apsw.Connection, paused: set[str], now_ms: int) -> Waiting:
+    """*paused*: the agents that are."""
+    pending, running, held, planned, retried = 0, 0, 0, 0, 0
+    later = {agent: counts for agent, *counts in rows(conn, _LATER, {"now": now_ms})}
+    for agent, of_agent, is_open in rows(conn, _OPEN):
+        soon, again = later.get(agent, (0, 0))
+        pending, running, planned = pending + of_agent, running + is_open - of_agent, planned + soon
+        held += of_agent - soon if agent in paused else 0
+        retried += 0 if agent in paused else again
+    oldest = rows(conn, _OLDEST, {"now": now_ms})
+    return Waiting(
+        pending,
+        planned,
+        held,
+        retried,
+        pending - planned - held - retried,
+        running,
+        *(oldest[0] if oldest else (None, None)),
+    )
+
+
+def open_answers(conn: apsw.Connection) -> int:
+    """How many answers are on their way to a platform or to a client."""
+    found: int = scalar(conn, "SELECT count(*) FROM responses WHERE status = 'pending' OR status = 'delivering'")
+    return found
+
+
+def pending_approvals(conn: apsw.Connection) -> int:
+    """How many requests wait for a yes or no."""
+    found: int = scalar(conn, "SELECT count(*) FROM approvals WHERE status = 'pending'")
+    return found

@@ -1,0 +1,208 @@
+"""Messages by what became of them, each with its reason: waiting, running, dead, done. And answers to send."""
+
+import json
+from typing import Literal, NamedTuple
+
+import apsw
+from typing_extensions import TypedDict
+
+from shared.db.engine.connection import rows
+from shared.db.views import spending, why, why_sentences
+from shared.db.views.why import SEARCHED, Of
+
+State = Literal["waiting", "running", "dead", "done"]
+_SHOWN = 400  # characters of a text
+_LOOKED_AT = 500  # rows of which a reason is looked for
+
+
+class WorkRow(TypedDict):
+    """A message and why it stands where it stands: *state*, *reason*, *until* as in ``GET /api/why``.
+
+    *text*: the first 400 characters. *cost*: micro-dollars, null where none is known.
+    """
+
+    row: int
+    id: str
+    createdAt: int
+    updatedAt: int
+    channel: str
+    platformId: str | None
+    chatName: str | None
+    senderId: str | None
+    sender: str
+    agent: str
+    text: str
+    attempts: int
+    state: str
+    reason: str
+    until: int | None
+    cost: int | None
+    series: str | None
+
+
+class Filter(NamedTuple):
+    """Which rows are wanted; None: all.
+
+    Attributes:
+        reason: the word of the reason, such as ``agent_paused``.
+        since_ms, until_ms: made then; the second is not included.
+        before: only rows with a lower id.
+    """
+
+    agent: str | None = None
+    of: Of = Of()
+    reason: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    before: int = 2**63 - 1
+
+
+_WHERE = """
+       AND (:agent IS NULL OR agent = :agent) AND (:channel IS NULL OR channel = :channel)
+       AND (:platform_id IS NULL OR platform_id = :platform_id) AND (:sender_id IS NULL OR sender_id = :sender_id)
+       AND (:since IS NULL OR created_at >= :since) AND (:until IS NULL OR created_at < :until) AND id < :before
+"""
+# What is open or dead is read by its partial index; what is done, among the newest rows.
+_OPEN = f"""
+    SELECT id
+      FROM messages INDEXED BY messages_open
+     WHERE trigger = 1 AND (status = 'pending' OR status = 'processing') {_WHERE}
+"""
+_LAST = " ORDER BY id DESC LIMIT :limit"
+_IDS = {
+    "waiting": f"{_OPEN} AND status = 'pending' {_LAST}",
+    "running": f"{_OPEN} AND status = 'processing' {_LAST}",
+    "dead": "SELECT id FROM messages WHERE status = 'dead'" + _WHERE + _LAST,
+    "done": f"""
+    SELECT id
+      FROM messages
+     WHERE id > (SELECT max(id) FROM messages) - {SEARCHED} AND (status = 'completed' OR status = 'cancelled')
+       AND trigger = 1 {_WHERE} {_LAST}
+""",
+}
+_MORE = """
+    SELECT id, updated_at, substr(message, 1, :shown)
+      FROM messages
+     WHERE id IN (SELECT value FROM json_each(:ids))
+"""
+
+
+def messages(conn: apsw.Connection, state: State, wanted: Filter, *, limit: int, now_ms: int) -> list[WorkRow]:
+    """The newest messages in this state, newest first.
+
+    Where a reason is asked for, it is looked for among the newest 500 of the others.
+    """
+    looked_at = limit if wanted.reason is None else max(limit, _LOOKED_AT)
+    values = {
+        "agent": wanted.agent,
+        "channel": wanted.of.channel,
+        "platform_id": wanted.of.platform_id,
+        "sender_id": wanted.of.sender_id,
+        "since": wanted.since_ms,
+        "until": wanted.until_ms,
+        "before": wanted.before,
+        "limit": looked_at,
+    }
+    ids = [id_ for (id_,) in rows(conn, _IDS[state], values)]
+    more = {id_: rest for id_, *rest in rows(conn, _MORE, {"ids": json.dumps(ids), "shown": _SHOWN})}
+    found = (_row(conn, id_, *more[id_], now_ms=now_ms) for id_ in ids if id_ in more)
+    chosen = (row for row in found if row is not None and wanted.reason in (None, row["state"]))
+    return [row for _, row in zip(range(limit), chosen, strict=False)]
+
+
+def one(conn: apsw.Connection, row_id: int, *, now_ms: int) -> WorkRow | None:
+    """One message; None if it is pruned."""
+    found = rows(conn, _MORE, {"ids": json.dumps([row_id]), "shown": _SHOWN})
+    return _row(conn, *found[0], now_ms=now_ms) if found else None
+
+
+def _row(conn: apsw.Connection, id_: int, updated_at: int, text: str, *, now_ms: int) -> WorkRow | None:
+    facts = why.message(conn, id_, now_ms=now_ms)
+    if facts is None:
+        return None
+    reason = why_sentences.of_message(facts, now_ms=now_ms)
+    costs = [each["cost"] for each in spending.of_message(conn, id_) if each["cost"] is not None]
+    return {
+        "row": id_,
+        "id": facts.message_id,
+        "createdAt": facts.created_at,
+        "updatedAt": updated_at,
+        "channel": facts.place.channel,
+        "platformId": facts.place.platform_id,
+        "chatName": facts.place.chat_name,
+        "senderId": facts.place.sender_id,
+        "sender": facts.place.sender,
+        "agent": facts.agent,
+        "text": text,
+        "attempts": facts.retry_count,
+        "state": reason.state,
+        "reason": reason.reason,
+        "until": reason.until,
+        "cost": sum(costs) if costs else None,
+        "series": facts.series_id,
+    }
+
+
+class AnswerRow(TypedDict):
+    """An answer that is not delivered: *state*, *reason*, *until* as in ``GET /api/why``."""
+
+    id: int
+    messageId: str
+    createdAt: int
+    channel: str
+    chatId: int | None
+    chatName: str | None
+    sender: str
+    agent: str | None
+    text: str
+    attempts: int
+    state: str
+    reason: str
+    until: int | None
+
+
+_ANSWERS = {
+    "waiting": """r.status = 'pending' OR r.status = 'delivering'""",
+    "dead": """r.status = 'dead' AND coalesce(r.failure, '') NOT IN ('not_fetched', 'called_off')""",
+}
+_ANSWER_ROWS = """
+    SELECT r.id, r.message_id, r.created_at, r.channel, r.chat_id, c.name, r.sender, r.agent,
+           substr(r.message, 1, :shown), r.retry_count
+      FROM responses r
+      LEFT JOIN chats c ON c.id = r.chat_id
+     WHERE ({where}) AND r.id < :before
+     ORDER BY r.id DESC
+     LIMIT :limit
+"""
+
+
+def answers(
+    conn: apsw.Connection, state: Literal["waiting", "dead"], *, before: int, limit: int, now_ms: int
+) -> list[AnswerRow]:
+    """The newest answers that wait, or that could not be sent, newest first."""
+    sql = _ANSWER_ROWS.format(where=_ANSWERS[state])
+    found = rows(conn, sql, {"before": before, "limit": limit, "shown": _SHOWN})
+    listed: list[AnswerRow] = []
+    for id_, message_id, created_at, channel, chat_id, chat_name, sender, agent, text, attempts in found:
+        facts = why.response(conn, id_, now_ms=now_ms)
+        if facts is None:
+            continue
+        reason = why_sentences.of_response(facts, channel, now_ms)
+        listed.append(
+            {
+                "id": id_,
+                "messageId": message_id,
+                "createdAt": created_at,
+                "channel": channel,
+                "chatId": chat_id,
+                "chatName": chat_name,
+                "sender": sender,
+                "agent": agent,
+                "text": text,
+                "attempts": attempts,
+                "state": reason.state,
+                "reason": reason.reason,
+                "until": reason.until,
+            }
+        )
+    return listed

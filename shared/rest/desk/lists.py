@@ -1,0 +1,101 @@
+"""The lists of the operator's page: messages and answers by what became of them, each row with its reason."""
+
+from functools import partial
+
+import apsw
+from pydantic import Field
+from starlette.requests import Request
+
+from shared.core.time import clock
+from shared.db.engine import named_rows
+from shared.db.views import conversation, work
+from shared.db.views.conversation import TalkLine
+from shared.db.views.why import Of
+from shared.db.views.work import AnswerRow, Filter, WorkRow
+from shared.rest.http.common import LimitQuery, PageQuery
+from shared.rest.http.endpoint import Endpoint, endpoint
+from shared.rest.http.service import Service
+from shared.rest.resources.dropped_and_events import place_of
+
+_BUSY = {503: "too many long reads run at once: try again later"}
+
+
+class WorkQuery(PageQuery):
+    """*reason*: a word as in ``state`` of the rows. *since*, *until*: made from then, before then, in ms UTC."""
+
+    agent: str | None = Field(default=None, max_length=64)
+    chatId: int | None = Field(default=None, ge=1)
+    channel: str | None = Field(default=None, max_length=32)
+    senderId: str | None = Field(default=None, max_length=200)
+    reason: str | None = Field(default=None, max_length=64)
+    since: int | None = Field(default=None, ge=0)
+    until: int | None = Field(default=None, ge=0)
+    limit: int = Field(default=50, ge=1, le=200)
+
+
+class LogQuery(LimitQuery):
+    """*before*: only lines before this instant, in ms UTC."""
+
+    before: int = Field(default=named_rows.NEWEST, ge=1, le=named_rows.NEWEST)
+    limit: int = Field(default=40, ge=1, le=200)
+
+
+def _list_of(state: work.State, what: str) -> Endpoint:
+    async def run(service: Service, *, query: WorkQuery, request: Request) -> list[WorkRow]:
+        wanted = partial(_read_messages, state=state, query=query, now_ms=clock.now_ms())
+        return await service.background_reads.read(lambda conn, _: wanted(conn), request.receive)
+
+    run.__name__ = f"get_{state}"
+    run.__doc__ = f"List {what}, newest first, each with why it stands there."
+    return endpoint("GET", f"/api/work/{state}", {404: "there is no such chat", **_BUSY})(run)
+
+
+def _read_messages(conn: apsw.Connection, *, state: work.State, query: WorkQuery, now_ms: int) -> list[WorkRow]:
+    channel, platform_id = query.channel, None
+    if query.chatId is not None:
+        channel, platform_id = place_of(conn, query.chatId)
+    of = Of(sender_id=query.senderId, channel=channel, platform_id=platform_id)
+    wanted = Filter(query.agent, of, query.reason, query.since, query.until, query.before)
+    return work.messages(conn, state, wanted, limit=query.limit, now_ms=now_ms)
+
+
+@endpoint("GET", "/api/work/sending", _BUSY)
+async def get_sending(service: Service, *, query: PageQuery, request: Request) -> list[AnswerRow]:
+    """List the answers that are not delivered yet, newest first, each with what it waits for."""
+    now_ms = clock.now_ms()
+    return await service.background_reads.read(
+        lambda conn, _: work.answers(conn, "waiting", before=query.before, limit=query.limit, now_ms=now_ms),
+        request.receive,
+    )
+
+
+@endpoint("GET", "/api/work/unsent", _BUSY)
+async def get_unsent(service: Service, *, query: PageQuery, request: Request) -> list[AnswerRow]:
+    """List the answers that could not be sent, newest first, each with the reason."""
+    now_ms = clock.now_ms()
+    return await service.background_reads.read(
+        lambda conn, _: work.answers(conn, "dead", before=query.before, limit=query.limit, now_ms=now_ms),
+        request.receive,
+    )
+
+
+@endpoint("GET", "/api/chats/{id}/log", {404: "there is no such chat", **_BUSY})
+async def get_log(service: Service, *, id: int, query: LogQuery, request: Request) -> list[TalkLine]:
+    """Read a conversation as its people saw it, newest first; texts that were held or dropped are not shown."""
+    channel, platform_id = place_of(service.reader, id)
+    found = partial(
+        conversation.read, chat_id=id, channel=channel, platform_id=platform_id, before_ms=query.before,
+        limit=query.limit, now_ms=clock.now_ms(),
+    )  # fmt: skip
+    return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
+
+
+ENDPOINTS = (
+    _list_of("waiting", "the messages that wait for a turn, planned ones too"),
+    _list_of("running", "the messages that turns are processing"),
+    _list_of("dead", "the dead messages"),
+    _list_of("done", "the messages that are completed or cancelled, among the newest 50 000"),
+    get_sending,
+    get_unsent,
+    get_log,
+)

@@ -1,0 +1,46 @@
+// Messages and answers by what became of them; each row says why, until when, and has the act that helps.
+const STATES = {waiting: "Waiting", running: "Running", sending: "To send", dead: "Dead", unsent: "Not sent", done: "Done"};
+const MARKS = {planned: "planned", context: "planned", agent_paused: "paused", channel_paused: "paused", paused: "paused", dead: "dead", answer_dead: "dead", running: "run", answered: "done", no_answer: "done", cancelled: "done"};
+const markOf = (row) => mark(MARKS[row.state] ?? "wait", row.state.replaceAll("_", " "));
+
+async function queue([state = "waiting"], query) {
+  const names = new URLSearchParams(query);
+  const rows = await ask(`/api/work/${quoted(state)}?${new URLSearchParams({...Object.fromEntries(names), limit: "50"})}`);
+  const isAnswers = state === "sending" || state === "unsent";
+  return [
+    top("Queue", "Every row says why it stands there."),
+    el("div", {class: "tabs"}, el("nav", {"aria-label": "States", style: "display:contents"}, Object.entries(STATES).map(([name, label]) => el("a", {href: `#/queue/${name}`, "aria-current": name === state ? "page" : null}, label))), isAnswers ? null : filterOf(state, names, rows)),
+    names.size ? el("p", {class: "note"}, `Only ${[...names].map(([name, value]) => `${name} ${value}`).join(", ")}. `, el("a", {href: `#/queue/${state}`}, "All")) : null,
+    el("section", {class: "panel", "aria-label": STATES[state]}, rows.length
+      ? el("ul", {class: "rows"}, rows.map((row) => isAnswers ? answerRow(row, state) : messageRow(row, state)))
+      : el("p", {class: "none"}, state === "dead" || state === "unsent" ? "Nothing is dead." : "Nothing here.")),
+    rows.length >= 50 ? el("a", {class: "more act", role: "button", href: `#/queue/${state}?${new URLSearchParams({...Object.fromEntries(names), before: rows.at(-1).row ?? rows.at(-1).id})}`}, "Older ones") : null,
+  ];
+}
+function filterOf(state, names, rows) {
+  const reasons = [...new Set([names.get("reason"), ...rows.map((row) => row.state)].filter(Boolean))];
+  return el("select", {"aria-label": "Only with this reason", onchange: (event) => { const wanted = new URLSearchParams(names); event.target.value ? wanted.set("reason", event.target.value) : wanted.delete("reason"); wanted.delete("before"); location.hash = `#/queue/${state}?${wanted}`; }},
+    el("option", {value: ""}, "every reason"), reasons.map((one) => el("option", {value: one, selected: one === names.get("reason")}, one.replaceAll("_", " "))));
+}
+function messageRow(row, state) {
+  const line = el("li", {"data-key": row.id});
+  const acts = state === "dead" ? [["Retry", `/api/queue/dead/${row.row}/retry`, "POST"], ["Delete", `/api/queue/dead/${row.row}`, "DELETE"]]
+    : state === "running" ? [["Stop", `/api/queue/processing/${row.row}/kill`, "POST"]]
+    : state === "waiting" ? [["Cancel", `/api/messages/${quoted(row.id)}/cancel`, "POST"]] : [];
+  line.append(markOf(row), time(row.createdAt), el("div", {},
+      el("div", {class: "text"}, el("a", {href: `#/m/${quoted(row.id)}`}, row.text || "(no text)")),
+      el("div", {class: "who"}, `${row.sender} → ${row.agent} · ${row.channel}${row.chatName ? ` · ${row.chatName}` : ""}${row.cost ? ` · ${money(row.cost)}` : ""}`),
+      el("div", {class: "reason"}, row.reason)),
+    el("div", {class: "acts"}, row.until ? el("span", {class: "until"}, "in ", until(row.until)) : null, acts.map(([label, path, method]) => el("button", {type: "button", class: "act", onclick: () => act(`${label}: ${row.id}.`, [[path, method]], [line])}, label))));
+  return line;
+}
+function answerRow(row, state) {
+  const line = el("li", {"data-key": `response ${row.id}`});
+  const acts = state === "unsent" ? [["Send again", `/api/responses/${row.id}/retry`, "POST"], ["Delete", `/api/responses/${row.id}`, "DELETE"]] : [];
+  line.append(markOf(row), time(row.createdAt), el("div", {},
+      el("div", {class: "text"}, row.chatId ? el("a", {href: `#/c/${row.chatId}`}, row.text || "(no text)") : row.text || "(no text)"),
+      el("div", {class: "who"}, `${row.agent ?? "Postroom"} → ${row.chatName ?? row.sender} · ${row.channel}`),
+      el("div", {class: "reason"}, row.reason)),
+    el("div", {class: "acts"}, row.until ? el("span", {class: "until"}, "in ", until(row.until)) : null, acts.map(([label, path, method]) => el("button", {type: "button", class: "act", onclick: () => act(`${label}: response ${row.id}.`, [[path, method]], [line])}, label))));
+  return line;
+}

@@ -1,0 +1,30 @@
+// One message: its text, why it stands where it stands, and its story as a timeline.
+const STEPS = {message_received: "received, and stored", chain_step_start: "turn begun", chain_step_done: "turn over", message_retry: "attempt failed, and is tried again", message_dead: "given up", message_released: "turn interrupted, runs again", message_cancelled: "cancelled", message_retried: "retried by hand", response_ready: "said", response_acked: "arrived", response_retry: "send failed, and is tried again", response_dead: "answer given up", response_outcome_unknown: "nobody knows whether it arrived", response_retried: "sent again by hand"};
+async function story([id]) {
+  const [why, message] = await Promise.all([ask(`/api/messages/${quoted(id)}/why`).catch((error) => error.status === 404 ? ask(`/api/why?ref=${quoted(id)}`).then(([found]) => found) : Promise.reject(error)), ask(`/api/messages/${quoted(id)}`).catch(() => null)]);
+  if (!why) return [top("No such message", `Nothing is known of ${id}: it may have been deleted long ago.`)];
+  const cost = why.usage.reduce((sum, one) => sum + (one.cost ?? 0), 0);
+  const tokens = why.usage.reduce((sum, one) => sum + one.input + one.output + one.cacheRead + one.cacheWrite, 0);
+  return [
+    top(why.id, `${why.sender || "Somebody"} in ${why.chatName ?? why.channel}, ${new Date(why.createdAt).toLocaleString()}`),
+    el("section", {class: "panel", "aria-label": "Why"}, el("ul", {}, el("li", {class: "item"}, markOf({state: why.state}), el("div", {}, el("h2", {}, why.state.replaceAll("_", " ")), el("p", {}, why.reason)), el("div", {class: "acts"}, why.until ? el("span", {class: "until"}, "in ", until(why.until)) : null, message ? storyActs(message) : null)))),
+    message ? el("section", {class: "panel", "aria-label": "Text"}, el("header", {}, el("h2", {}, message.sender), el("span", {}, `to ${message.agent}`)), el("pre", {class: "text"}, message.message || "(no text)")) : null,
+    message ? el("section", {class: "panel", "aria-label": "Story"}, el("header", {}, el("h2", {}, "Story"), el("span", {}, [`${message.retryCount + (message.status === "completed" ? 1 : 0)} tries`, tokens ? `${tokens.toLocaleString("en")} tokens` : null, cost ? money(cost) : null].filter(Boolean).join(" · "))), timeline(message)) : null,
+    message ? message.responses.map((one) => el("section", {class: "panel", "aria-label": `Response ${one.id}`}, el("header", {}, el("h2", {}, one.agent ?? "Postroom"), el("span", {}, `response ${one.id}, ${one.status}${one.lastError ? `: ${one.lastError}` : ""}`)), el("pre", {class: "text"}, one.message))) : null,
+  ];
+}
+function storyActs(message) {
+  if (message.status === "dead") return el("button", {type: "button", class: "act", onclick: () => act(`Retry: ${message.messageId}.`, [[`/api/queue/dead/${message.id}/retry`, "POST"]])}, "Retry");
+  if (message.status === "processing") return el("button", {type: "button", class: "act", onclick: () => act(`Stop: ${message.messageId}.`, [[`/api/queue/processing/${message.id}/kill`, "POST"]])}, "Stop");
+  return null;
+}
+function timeline(message) {
+  const events = message.events, first = events[0].timestamp, last = Math.max(events.at(-1).timestamp, message.status === "processing" ? Date.now() : 0), whole = Math.max(1, last - first);
+  return el("ol", {class: "story"}, events.map((event, at) => {
+    const next = events[at + 1]?.timestamp ?? last, took = next - event.timestamp;
+    const kind = /dead|unknown/.test(event.type) ? "bad" : /retry|released/.test(event.type) ? "waits" : event.type === "chain_step_start" ? "turn" : "";
+    const more = event.data.reason ?? event.data.failure;
+    return el("li", {}, time(event.timestamp, true), el("span", {}, STEPS[event.type] ?? event.type.replaceAll("_", " "), event.responseId ? ` (response ${event.responseId})` : "", more ? el("small", {}, more) : null),
+      el("span", {class: "lane", "aria-hidden": "true"}, el("i", {class: kind, style: `left:${(event.timestamp - first) / whole * 100}%;width:${Math.max(.4, took / whole * 100)}%`})), el("span", {class: "took mono"}, took ? span(took) : ""));
+  }));
+}

@@ -1,0 +1,54 @@
+// A conversation as people saw it on the left, and its rows at the same height on the right.
+async function talk([id]) {
+  const chats = await ask("/api/chats?limit=100");
+  const chosen = id ? chats.find((chat) => chat.id === Number(id)) ?? await ask(`/api/chats/${quoted(id)}`) : chats[0];
+  const lines = chosen ? await ask(`/api/chats/${chosen.id}/log?limit=60`) : [];
+  const list = el("section", {class: "places", "aria-label": "Chats"}, el("ul", {}, chats.map((chat) => el("li", {}, el("a", {href: `#/c/${chat.id}`, "aria-current": chat.id === chosen?.id ? "page" : null}, el("b", {}, nameOf(chat)), el("span", {}, `${chat.channel} ${chat.isGroup ? "group" : "direct"}`))))));
+  return [
+    top("Conversations", chosen ? `${nameOf(chosen)}, as its people saw it; beside each bubble what its rows say.` : "No chat yet: write to a bot, or begin one with POST /api/message."),
+    el("div", {class: "talk"}, list, el("div", {}, chosen ? el("section", {class: "log", "aria-label": nameOf(chosen)}, lines.length ? bubbles(lines) : el("p", {class: "note", style: "padding:14px 18px"}, "Nothing was said here lately.")) : null,
+      lines.length >= 60 ? el("button", {type: "button", class: "act more", onclick: (event) => older(event.target, chosen.id, lines.at(-1).at)}, "Older lines") : null)),
+  ];
+}
+const nameOf = (chat) => chat.name || (chat.isGroup ? `group ${chat.platformId}` : `chat ${chat.platformId}`);
+const bubbles = (lines) => [...lines].reverse().map(lineOf);
+async function older(button, chat, before) {
+  const lines = await ask(`/api/chats/${chat}/log?limit=60&before=${before}`);
+  $(".log").prepend(...bubbles(lines).flat());
+  if (lines.length < 60) button.remove(); else button.onclick = () => older(button, chat, lines.at(-1).at);
+}
+function lineOf(line) {
+  if (line.what === "apart") return el("div", {class: "line waits"}, el("div", {class: "seen"}, el("div", {class: "apart"}, line.approval ? `${line.sender || "Somebody"} wrote here, and waits to be let in; what was said is not shown.` : `A message of ${line.sender || "somebody"} was not kept.`)), el("div", {class: "row"}, time(line.at, true), " ", line.reason, line.approval ? [" ", el("a", {href: "#/approvals"}, "Decide")] : null));
+  if (line.what === "said") return line.said.map((said) => saidLine(said));
+  const m = line.message;
+  const isOpen = !["answered", "no_answer", "cancelled", "context"].includes(m.state);
+  return [
+    el("div", {class: `line${m.state === "dead" ? " dead" : isOpen ? " waits" : ""}`},
+      el("div", {class: "seen"}, el("div", {class: "bubble"}, el("b", {}, m.sender), el("div", {class: "said"}, m.text || "(no text)"), time(m.createdAt))),
+      el("div", {class: "row"}, route(m, line.said), el("a", {class: "mono", href: `#/m/${quoted(m.id)}`}, m.id), el("div", {}, [m.attempts ? many(m.attempts + 1, "try", "tries") : null, m.cost ? money(m.cost) : null, `to ${m.agent}`].filter(Boolean).join(" · ")), isOpen || !line.said.length ? el("div", {}, m.reason) : null, m.until ? ["in ", until(m.until)] : null)),
+    line.said.map((said) => saidLine(said, m)),
+  ];
+}
+function saidLine(said, message) {
+  const isSent = said.state === "answered";
+  const took = isSent && said.sentAt ? (message ? `${span(said.sentAt - message.createdAt)} after the question` : `sent in ${span(said.sentAt - said.createdAt)}`) : null;
+  return el("div", {class: `line${isSent ? "" : said.state === "answer_dead" ? " dead" : " waits"}`},
+    el("div", {class: "seen"}, el("div", {class: `bubble own${isSent ? "" : " is-unsent"}`}, el("b", {}, said.agent ?? "Postroom"), el("div", {class: "said"}, said.text || "(no text)"), time(said.sentAt ?? said.createdAt))),
+    el("div", {class: "row"}, el("span", {class: "mono"}, `response ${said.id}`), el("div", {}, [took, said.attempts ? many(said.attempts + 1, "try", "tries") : null].filter(Boolean).join(" · ")), isSent ? null : el("div", {}, said.reason), said.until ? ["in ", until(said.until)] : null));
+}
+/** Four stations: received, turn, said, arrived. */
+function route(m, said) {
+  const arrived = said.length && said.every((one) => one.state === "answered");
+  const at = arrived ? 4 : said.length ? 3 : m.state === "running" ? 1 : ["answered", "no_answer"].includes(m.state) ? 2 : 1;
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("viewBox", "0 0 62 12"); svg.setAttribute("width", "62"); svg.setAttribute("height", "12"); svg.setAttribute("class", "route"); svg.setAttribute("role", "img"); svg.setAttribute("aria-label", ["received", "received, its turn is next", "its turn is over", "said, not arrived", "arrived"][at]);
+  const draw = (name, values) => { const node = document.createElementNS("http://www.w3.org/2000/svg", name); for (const [key, value] of Object.entries(values)) node.setAttribute(key, value); svg.append(node); };
+  draw("line", {x1: 6, x2: 56, y1: 6, y2: 6, stroke: "var(--hatch)", "stroke-dasharray": "1.5 3"});
+  if (at > 1) draw("line", {x1: 6, x2: 6 + 16.6 * (at - 1), y1: 6, y2: 6, stroke: "var(--ink)", "stroke-width": 1.5});
+  for (let station = 0; station < 4; station++) {
+    const isDone = station < at, isNow = station === at && m.state !== "no_answer" && m.state !== "cancelled";
+    if (m.state === "dead" && station === 1) draw("path", {d: "M22.6 2l4 4-4 4-4-4z", fill: "var(--bad)"});
+    else draw("circle", {cx: 6 + 16.6 * station, cy: 6, r: isNow ? 4 : isDone ? 3 : 1.5, fill: isDone ? "var(--ink)" : isNow ? "none" : "var(--hatch)", ...(isNow && {stroke: "var(--brand)", "stroke-width": 2})});
+  }
+  return svg;
+}

@@ -1,0 +1,174 @@
+"""The operator's page in a real browser, in front of a whole system with work and faults behind it."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.emulator.harness import Emulator, copy_project, fetch, launch, wait_until
+from tests.emulator.platforms.page.browser import Tab, started
+
+pytestmark = pytest.mark.browser
+
+CONTRAST = (Path(__file__).parent / "platforms/page/contrast.js").read_text().partition("\n")[2]
+ANA = "5000000001"
+DRAWN = "document.readyState === 'complete' && document.querySelector('#view h1') !== null"
+CRASHES = {"provider": "command", "config": {"command": ["python3", "-c", "import sys; sys.exit(3)"]}}
+SLOW = {"provider": "command", "config": {"command": ["python3", "-c", "import time; time.sleep(600)"]}}
+PAGES = ("", "c", "queue/waiting", "queue/running", "queue/dead", "queue/done", "agents", "schedules", "approvals")
+ROWS = "[...document.querySelectorAll('#view li')].map((row) => row.innerText)"
+
+Scenario = Callable[[Tab], Coroutine[Any, Any, None]]
+
+
+def ask(running: Emulator, method: str, path: str, body: Any = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    status, answer = fetch(
+        running.url + path, method=method, body=data, headers={"content-type": "application/json"} if data else {}
+    )
+    assert status < 300, answer
+    return json.loads(answer)
+
+
+def overview(running: Emulator) -> Any:
+    return ask(running, "GET", "/api/overview")
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with started(tmp_path_factory.mktemp("chromium")) as protocol:
+        yield protocol
+
+
+@pytest.fixture(scope="module")
+def at_work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    """A conversation on Telegram, two dead messages of an agent that crashes, a turn that runs, and one behind it."""
+    project = copy_project(tmp_path_factory.mktemp("desk") / "project")
+    (project / ".env").write_text("POSTROOM_MAX_ATTEMPTS=1\n")
+    running = launch(project)
+    try:
+        running.wait_ready()
+        for agent, settings in {"crash": CRASHES, "slow": SLOW}.items():
+            ask(running, "PUT", f"/api/agents/{agent}", settings)
+        said = {"chat": ANA, "person": ANA, "text": "Good <b>morning</b>!"}
+        ask(running, "POST", "/_emulator/chat/telegram/say", said)
+        for number, text in enumerate(("@crash one", "@crash two", "@slow first", "@slow second")):
+            sender = f"person {number // 2 if 'slow' in text else number}"
+            ask(running, "POST", "/api/message", {"message": text, "sender": sender, "channel": "web"})
+        ask(running, "POST", "/api/schedules", {"agentId": "assistant", "message": "What is new?", "cron": "0 9 * * *"})
+        wait_until(lambda: overview(running)["numbers"]["dead"] == 2, limit_s=60, what="two dead messages")
+        wait_until(lambda: overview(running)["numbers"]["running"] == 1, limit_s=60, what="a turn that runs")
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture
+def browse(at_work: Emulator, chromium: str) -> Callable[..., None]:
+    """Run a scenario with the page open; fails if the console complains, or a request goes elsewhere."""
+
+    def run(scenario: Scenario, path: str = "", **options: Any) -> None:
+        async def go() -> None:
+            async with aiohttp.ClientSession() as session:
+                tab = await Tab.open(session, chromium, f"{at_work.url}/#/{path}", is_ready=DRAWN, **options)
+                try:
+                    await scenario(tab)
+                    assert tab.problems == []
+                    assert {"/".join(url.split("/")[:3]) for url in tab.requests} == {at_work.url}
+                finally:
+                    await tab.close()
+
+        asyncio.run(go())
+
+    return run
+
+
+async def text(tab: Tab, selector: str) -> str:
+    return str(await tab.run(f"document.querySelector({json.dumps(selector)}).innerText"))
+
+
+def test_the_first_line_is_the_answer_and_a_button_waits_until_it_can_not_be_taken_back(
+    browse: Callable[..., None], at_work: Emulator
+) -> None:
+    async def scenario(tab: Tab) -> None:
+        assert await text(tab, "h1") == "One thing needs you."
+        assert "the books balance" in await text(tab, ".books")
+        assert "2 messages to crash are dead" in await text(tab, ".item")
+        await tab.click(".item .act")
+        await tab.until("!document.querySelector('.undo').hidden")
+        assert await tab.run("document.querySelector('.item').classList.contains('is-pending')")
+        await tab.click(".undo button")  # Undo
+        await tab.until("document.querySelector('.undo').hidden")
+        assert overview(at_work)["numbers"]["dead"] == 2
+        await tab.click(".item .act")
+        await tab.click(".undo button:last-child")  # Do it now
+        retried = 'document.querySelector("#says").innerText === "Done."'
+        await tab.until(retried)
+
+    browse(scenario)
+    story = ask(at_work, "GET", "/api/work/dead?agent=crash") or ask(at_work, "GET", "/api/work/waiting?agent=crash")
+    events = ask(at_work, "GET", f"/api/messages/{story[0]['id']}")["events"]
+    assert "message_retried" in [each["type"] for each in events]
+    wait_until(lambda: overview(at_work)["numbers"]["dead"] == 2, limit_s=60, what="dead again")
+
+
+def test_each_waiting_message_says_why(browse: Callable[..., None]) -> None:
+    async def scenario(tab: Tab) -> None:
+        rows = "\n".join(await tab.run(ROWS))
+        assert "Agent slow is working on" in rows
+        assert "It is planned for later." in rows
+        await tab.run("document.querySelector('.rows a').click()")
+        await tab.until("document.querySelector('.story') !== null")
+        assert "received, and stored" in await text(tab, ".story")
+
+    browse(scenario, "queue/waiting")
+
+
+def test_a_conversation_shows_what_people_saw_and_its_rows_beside(
+    browse: Callable[..., None], at_work: Emulator
+) -> None:
+    async def scenario(tab: Tab) -> None:
+        await tab.until("document.querySelectorAll('.bubble').length === 2")
+        assert await text(tab, ".bubble .said") == "Good <b>morning</b>!"
+        assert await text(tab, ".bubble.own .said") == "You said: Good <b>morning</b>!"
+        assert "after the question" in await text(tab, ".line:last-child .row")
+        assert await tab.run("document.querySelector('.route').getAttribute('aria-label')") == "arrived"
+
+    (chat,) = ask(at_work, "GET", f"/api/chats?channel=telegram&platformId={ANA}")
+    browse(scenario, f"c/{chat['id']}")
+
+
+def test_a_new_message_appears_without_a_reload(browse: Callable[..., None], at_work: Emulator) -> None:
+    async def scenario(tab: Tab) -> None:
+        await tab.until("document.querySelector('.live').dataset.live === 'yes'")
+        body = {"message": "@slow third", "sender": "somebody new", "channel": "web"}
+        await asyncio.to_thread(ask, at_work, "POST", "/api/message", body)
+        await tab.until("document.querySelector('#view').innerText.includes('@slow third')")
+
+    browse(scenario, "queue/waiting")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 800)], ids=["desktop", "phone"])
+def test_every_page_is_readable_and_named_and_scrolls_no_way_but_down(
+    browse: Callable[..., None], scheme: str, width: int, height: int
+) -> None:
+    async def scenario(tab: Tab) -> None:
+        for page in PAGES:
+            await tab.run(f"location.hash = '#/{page}'")
+            await tab.until("document.querySelector('#view h1') !== null")
+            await tab.until("document.querySelector('nav [aria-current=page]') !== null")
+            assert await tab.run(CONTRAST) == [], page
+            assert await tab.run("document.documentElement.scrollWidth <= innerWidth"), page
+            assert await tab.run("document.querySelectorAll('h1').length") == 1, page
+        nodes = (await tab.send("Accessibility.getFullAXTree"))["nodes"]
+        roles = {"button", "textbox", "searchbox", "combobox", "link", "image", "navigation", "region"}
+        named = [node for node in nodes if node.get("role", {}).get("value") in roles and not node.get("ignored")]
+        assert [node["role"]["value"] for node in named if not node.get("name", {}).get("value")] == []
+        assert len(named) > 8
+
+    browse(scenario, scheme=scheme, width=width, height=height)

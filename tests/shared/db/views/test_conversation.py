@@ -1,0 +1,66 @@
+"""A conversation as its people saw it."""
+
+from shared.db.access import dropped
+from shared.db.engine.connection import transaction
+from shared.db.views import conversation
+from shared.queue import turns
+from shared.queue.turns import TurnReply
+from tests.support import NOW, answer, make_chat, put, take
+
+
+def read(conn, chat="100", before_ms=2**63 - 1, limit=50):
+    return conversation.read(
+        conn, make_chat(conn, chat), "telegram", chat, before_ms=before_ms, limit=limit, now_ms=NOW + 5000
+    )
+
+
+def settle(conn, *said):
+    claim = take(conn, now_ms=NOW)
+    with transaction(conn):
+        turns.settle(conn, claim, [TurnReply(text, claim.asked[0]) for text in said], None, now_ms=NOW + 20)
+
+
+def test_an_answer_stands_with_the_message_that_it_answers(conn):
+    put(conn, "hello")
+    settle(conn, "hi", "how are you?")
+    put(conn, "of another chat", chat="200")
+
+    (line,) = read(conn)
+
+    assert (line["what"], line["message"]["text"], line["message"]["state"]) == ("message", "hello", "answer_due")
+    assert [(each["text"], each["state"]) for each in line["said"]] == [
+        ("hi", "answer_due"),
+        ("how are you?", "answer_behind"),
+    ]
+
+
+def test_what_an_agent_says_by_itself_has_a_line_of_its_own(conn):
+    put(conn, "hello")
+    row = answer(conn, "by the way", now_ms=NOW + 9)
+
+    newest, _ = read(conn)
+
+    assert (newest["what"], newest["at"], newest["said"][0]["id"]) == ("said", NOW + 9, row)
+
+
+def test_what_was_dropped_is_told_without_its_text(conn):
+    put(conn, "hello")
+    with transaction(conn):
+        dropped.record(
+            conn, channel="telegram", reason="rate_limited", platform_id="100", sender_id="5", now_ms=NOW + 3
+        )
+
+    newest, _ = read(conn)
+
+    assert (newest["what"], newest["at"], newest["state"]) == ("apart", NOW + 3, "rate_limited")
+    assert newest["reason"].startswith("It was more than the limits of a minute allow")
+
+
+def test_the_next_page_begins_before_the_last_line(conn):
+    for number in range(3):
+        put(conn, f"line {number}", now_ms=NOW + number)
+
+    page = read(conn, limit=2)
+    rest = read(conn, before_ms=page[-1]["at"], limit=2)
+
+    assert [line["message"]["text"] for line in (*page, *rest)] == ["line 2", "line 1", "line 0"]

@@ -1,0 +1,49 @@
+"""The lists of the operator's page, over HTTP: their parameters and their refusals."""
+
+from shared.db.engine.connection import transaction
+from tests.api_client import get
+from tests.support import NOW, answer, make_agent, make_chat, put
+
+
+def ids(serving, path):
+    return [each["text"] for each in get(serving, path).json()]
+
+
+def test_messages_are_listed_by_state_and_filtered(serving, conn):
+    make_agent(conn, "coder")
+    put(conn, "first")
+    put(conn, "second", agent="coder", chat="200", now_ms=NOW + 10)
+    assert ids(serving, "/api/work/waiting") == ["second", "first"]
+    assert ids(serving, "/api/work/waiting?agent=coder") == ["second"]
+    assert ids(serving, f"/api/work/waiting?chatId={make_chat(conn)}") == ["first"]
+    assert ids(serving, f"/api/work/waiting?since={NOW + 10}&channel=telegram") == ["second"]
+    assert ids(serving, "/api/work/waiting?reason=due&limit=1") == ["second"]
+    assert ids(serving, "/api/work/done") == ids(serving, "/api/work/running") == ids(serving, "/api/work/dead") == []
+
+
+def test_answers_are_listed_by_state(serving, conn):
+    answer(conn, "one")
+    dead = answer(conn, "two", chat="200")
+    with transaction(conn):
+        conn.execute("UPDATE responses SET status = 'dead', failure = 'error' WHERE id = :id", {"id": dead})
+    assert ids(serving, "/api/work/sending") == ["one"]
+    assert ids(serving, "/api/work/unsent") == ["two"]
+
+
+def test_a_conversation_is_read_by_its_chat(serving, conn):
+    put(conn, "hello")
+    (line,) = get(serving, f"/api/chats/{make_chat(conn)}/log").json()
+    assert (line["what"], line["message"]["text"]) == ("message", "hello")
+
+
+def test_a_chat_that_is_not_there_and_a_state_that_is_none_are_told(serving):
+    for path in ("/api/chats/99/log", "/api/work/waiting?chatId=99"):
+        reply = get(serving, path)
+        assert (reply.status_code, reply.json()) == (404, {"error": "there is no chat 99; GET /api/chats lists them"})
+    assert get(serving, "/api/work/nothing").status_code == 404
+
+
+def test_an_unknown_parameter_is_refused_with_the_known_names(serving):
+    reply = get(serving, "/api/work/dead?agents=coder")
+    assert reply.status_code == 400
+    assert "agent" in reply.json()["error"]
