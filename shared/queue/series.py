@@ -134,6 +134,9 @@ def update(conn: apsw.Connection, series_id: str, change: Change, *, now_ms: int
         WrongState: its only occurrence has begun.
     """
     table, plan = _find(conn, series_id)
+    others = [name for name in change.settings if name not in table.settings]
+    if any(change.settings[name] != getattr(plan.settings, name) for name in others):
+        raise ConfigInvalid(f"no agent is asked for a response: leave out {', '.join(others)}")
     after = _changed(plan, change, now_ms=now_ms)
     if plan.status == "running":
         _hand_on(conn, table, plan, after, now_ms=now_ms)

@@ -40,6 +40,13 @@ class Message(NamedTuple):
     runs_alone: int | None = None
     suspicion: int | None = None
     while_busy: str | None = None
+    script: str = ""
+    wake: str = "always"
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether something stands before the agent, as its schedule says: such a message has a turn of its own."""
+        return self.series_id is not None and (bool(self.script) or self.wake != "always")
 
     @property
     def is_suspect(self) -> bool:

@@ -12,7 +12,7 @@ from shared.queue.turns.failing import (
     rescue,
     set_aside,
 )
-from shared.queue.turns.settling import settle
+from shared.queue.turns.settling import leave_out, settle
 from shared.queue.turns.turn_replies import TurnReply
 from shared.queue.turns.verdicts import LONGEST_WAITS_MS, NO_REASON, NOTHING, Failure, RetryPolicy, Said, judge
 
@@ -32,6 +32,7 @@ __all__ = [
     "end_others",
     "fail",
     "judge",
+    "leave_out",
     "release",
     "rescue",
     "set_aside",

@@ -54,23 +54,50 @@ def settle(
     answered_ids = {each.asked.id for each in turn_replies} or spoken.answered(conn, claim.token)
     endings.enqueue(conn, [each for each in claim.answered if each.id not in answered_ids], now_ms=ended_ms + 1)
     sessions.touch(conn, claim.session_id, continuation=continuation, provider=provider, now_ms=now_ms)
-    first = claim.asked[0]
     if provider_before is not None:
         data: events.EventData = {"provider_before": provider_before, "provider": provider or ""}
         _note_session(conn, claim, "session_changed_provider", data, now_ms=now_ms)
     if begun_anew:
         _note_session(conn, claim, "session_begun_anew", None, now_ms=now_ms)
+    _note_done(conn, claim, answers=len(turn_replies), now_ms=ended_ms)
+    series.advance_messages(conn, now_ms=now_ms)
+
+
+def leave_out(conn: apsw.Connection, claim: Claim, reason: str, *, now_ms: int) -> None:
+    """The agent was not asked, for this reason: nothing is said, and the story and the history of a schedule say why.
+
+    Raises:
+        ClaimLost: the claim lost its lease; the caller's transaction must roll back.
+    """
+    claims.leave_out(conn, claim, now_ms=now_ms)
+    endings.enqueue(conn, claim.asked, now_ms=now_ms)
+    for each in claim.asked:
+        events.append(
+            conn,
+            "turn_not_run",
+            now_ms=now_ms,
+            message_id=each.message_id,
+            agent=claim.agent,
+            channel=each.channel,
+            session_id=claim.session_id,
+            data={"reason": reason},
+        )
+    _note_done(conn, claim, answers=0, now_ms=now_ms)
+    series.advance_messages(conn, now_ms=now_ms)
+
+
+def _note_done(conn: apsw.Connection, claim: Claim, *, answers: int, now_ms: int) -> None:
+    first = claim.asked[0]
     events.append(
         conn,
         "chain_step_done",
-        now_ms=ended_ms,
+        now_ms=now_ms,
         message_id=first.message_id,
         agent=claim.agent,
         channel=first.channel,
         session_id=claim.session_id,
-        data={"batch": [each.message_id for each in (*claim.batch, *claim.told)], "answers": len(turn_replies)},
+        data={"batch": [each.message_id for each in (*claim.batch, *claim.told)], "answers": answers},
     )
-    series.advance_messages(conn, now_ms=now_ms)
 
 
 def _was_read(conn: apsw.Connection, claim: Claim, reply: TurnReply) -> bool:

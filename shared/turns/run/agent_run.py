@@ -42,6 +42,8 @@ from shared.turns.run.continuation import RunningContinuation, SaveOfProvider
 from shared.turns.run.doors import TurnDoors
 from shared.turns.run.files import inbox, passed_files
 from shared.turns.run.files.inbox import Fetch, no_channel
+from shared.turns.run.gate import task_gate
+from shared.turns.run.gate.task_gate import Spared
 from shared.turns.run.lost_session import SessionStory
 from shared.turns.run.permissions import TurnPermissions
 from shared.turns.tools.outbox_files import FOR_AGENTS, FilePlace, FileTaker
@@ -60,7 +62,6 @@ class AgentAnswer:
         provider: whose continuation it is.
         begun_anew: the provider had lost the session, so the turn began a fresh one from our history.
         chose_silence: the agent marked what it said as internal, so no answer is no failure.
-        not_run: why the agent was not asked at all, for the story; None: it was.
         provider_before: whose session was left, because the agent has another provider now; None: nobody's.
     """
 
@@ -69,11 +70,10 @@ class AgentAnswer:
     provider: str | None = None
     begun_anew: bool = False
     chose_silence: bool = False
-    not_run: str | None = None
     provider_before: str | None = None
 
 
-Outcome = AgentAnswer | Failure
+Outcome = AgentAnswer | Spared | Failure
 """The result of a turn."""
 
 _MOST_TEXTS = 1000  # of one turn; each is a message to a person
@@ -140,7 +140,7 @@ async def run_agent(
     if all(each.channel == series.HEARTBEAT for each in claim.asked):
         why = ledger.spares(reader, agent.id, settings.timezone, now_ms=clock.now_ms())
         if why is not None:
-            return AgentAnswer([], None, not_run=why)
+            return Spared(why)
     stopped = await gateway.stop(agent.id, now_ms=clock.now_ms())
     if stopped is not None:
         return refusals.failure_of(stopped)
@@ -229,6 +229,10 @@ async def _run(
                 await registry.load(agent.provider)
                 if permissions is not None:
                     permissions.stands_still(limit)
+                gated = await task_gate.look(reader, claim, turn)
+                if not isinstance(gated, Turn):
+                    return gated
+                turn = gated
                 if agent.provider in registry.PROGRAMS:
                     session_files.make_outbox(turn.folder, turn.session)
                 turn = await inbox.with_files(reader, claim, turn, passed_files.beside(fetch, settings.files))

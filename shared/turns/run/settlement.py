@@ -10,7 +10,7 @@ import apsw
 from shared.core import logs
 from shared.core.errors import ClaimLost
 from shared.core.time import clock
-from shared.db.queue import claims, events
+from shared.db.queue import claims
 from shared.db.queue.claims import Claim
 from shared.queue import turns
 from shared.queue.teamwork.chains import MailLimits
@@ -18,6 +18,7 @@ from shared.queue.turns import Failure, RetryPolicy
 from shared.runtime import retries
 from shared.runtime.worker_service import WorkerService
 from shared.turns.run.agent_run import AgentAnswer, Outcome
+from shared.turns.run.gate.task_gate import Spared
 
 log = logs.get()
 
@@ -118,8 +119,8 @@ class Settlement:
                     limits=MailLimits.of(self._service.settings),
                     now_ms=now_ms,
                 )
-                if outcome.not_run is not None:
-                    _tell_not_run(conn, claim, outcome.not_run, now_ms=now_ms)
+            elif isinstance(outcome, Spared):
+                turns.leave_out(conn, claim, outcome.reason, now_ms=now_ms)
             else:
                 turns.fail(conn, claim, outcome, RetryPolicy.of(self._service.settings), now_ms=now_ms)
 
@@ -138,11 +139,3 @@ class Settlement:
                 lambda conn: turns.release(conn, claim, why=why, now_ms=clock.now_ms()), durable=False
             )
         self._service.kick("deliver", "api")
-
-
-def _tell_not_run(conn: apsw.Connection, claim: Claim, reason: str, *, now_ms: int) -> None:
-    """The story of the message says why its agent did not run."""
-    first = claim.asked[0]
-    events.append(
-        conn, "turn_not_run", now_ms=now_ms, message_id=first.message_id, agent=claim.agent, data={"reason": reason}
-    )

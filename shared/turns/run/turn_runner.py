@@ -28,7 +28,7 @@ from shared.queue.turns import Failure
 from shared.runtime.worker_service import WorkerService
 from shared.turns.gateway.model_gateway import ModelGateway
 from shared.turns.run import auto_provider
-from shared.turns.run.agent_run import Outcome, TurnWatch, run_agent
+from shared.turns.run.agent_run import AgentAnswer, Outcome, TurnWatch, run_agent
 from shared.turns.run.files import hearing
 from shared.turns.run.files.inbox import Fetch, no_channel
 from shared.turns.run.permissions import TurnPermissions
@@ -165,7 +165,10 @@ class TurnRunner:
             await asyncio.shield(turn.permissions.close())
 
     def _shown(self, claim: Claim) -> AbstractAsyncContextManager[SaidSoFar]:
-        return contextlib.nullcontext(SaidSoFar.nothing()) if self._presence is None else self._presence.shown(claim)
+        """Typing in the chat. A task that may ask no model shows none."""
+        if self._presence is None or claim.asked[0].is_gated:
+            return contextlib.nullcontext(SaidSoFar.nothing())
+        return self._presence.shown(claim)
 
     async def _hear(self, turn: RunningTurn, prepared: Turn, agent: Agent, name: TurnName, limit_s: float) -> Turn:
         """The turn with the words of its voice messages in their texts, and in its rows."""
@@ -253,6 +256,6 @@ def _in_words(message: Message, row_id: int, words: str) -> Message:
 
 def as_heard(claim: Claim, outcome: Outcome) -> Claim:
     """The claim by what the agent has heard: a session that began anew knows nothing that was told before."""
-    if isinstance(outcome, Failure) or not outcome.begun_anew:
+    if not isinstance(outcome, AgentAnswer) or not outcome.begun_anew:
         return claim
     return replace(claim, told=(), untold=(*claim.told, *claim.untold))

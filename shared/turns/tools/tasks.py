@@ -1,20 +1,24 @@
 """Tools for tasks: messages that the agent gets later in the same conversation, once or repeatedly."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
+from shared.agents import registry
+from shared.agents.programs import containment
 from shared.core import content
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
 from shared.core.time import cron
 from shared.db.queue import sessions
 from shared.db.queue.messages import NewMessage
 from shared.db.queue.schedules.series import Plan
+from shared.db.queue.schedules.settings import SETTINGS, ScheduleSettings
 from shared.db.queue.sessions import Session
 from shared.queue import schedules, series
 from shared.queue.series import Change, When
+from shared.roster.changes import takes_settings_of
 from shared.turns.tools import places
 from shared.turns.tools.base import Arguments, Tool, ToolCall
 
@@ -34,6 +38,7 @@ Zone = Annotated[str | None, Field(default=None, max_length=100, description="su
 TaskId = Annotated[str, Field(min_length=1, max_length=100, description="from schedule_task or list_tasks")]
 
 
+@takes_settings_of(ScheduleSettings, is_new=True)
 class ScheduleTask(Arguments):
     prompt: Prompt
     run_at: Instant = None
@@ -49,11 +54,26 @@ def _schedule(call: ToolCall, given: ScheduleTask) -> str:
     if len(_own(call)) >= MOST_PLANNED:
         raise WrongState(f"{MOST_PLANNED} tasks of this conversation are planned already: cancel one first")
     due_ms = schedules.instant_ms(given.run_at, zone, name="run_at", now_ms=call.now_ms)
+    settings = ScheduleSettings(**_chosen(call, given))
     call.act()
-    plan = series.plan_message(
-        call.conn, _message(call, given.prompt), When(due_ms, given.cron, zone), now_ms=call.now_ms
-    )
+    when = When(due_ms, given.cron, zone, settings=settings)
+    plan = series.plan_message(call.conn, _message(call, given.prompt), when, now_ms=call.now_ms)
     return f"Planned as {plan.series_id}: {_when(plan)}. You get the prompt then, in this conversation."
+
+
+def _chosen(call: ToolCall, given: BaseModel) -> dict[str, Any]:
+    """The settings that the agent names. It may only give a script what its own programs may do.
+
+    Raises:
+        ConfigInvalid: it starts no programs itself, or nothing holds them in.
+    """
+    chosen = {name: getattr(given, name) for name in SETTINGS if name in given.model_fields_set}
+    if chosen.get("script"):
+        if call.agent.provider not in registry.PROGRAMS:
+            raise ConfigInvalid("you run no programs, so your tasks can't have a script: leave 'script' out")
+        if not containment.available().is_leash:
+            raise ConfigInvalid("nothing holds a script in on this host: leave 'script' out, or ask the operator")
+    return chosen
 
 
 def _message(call: ToolCall, prompt: str) -> NewMessage:
@@ -134,6 +154,7 @@ def _when(plan: Plan) -> str:
     return f"{state}{repeats}{at}"
 
 
+@takes_settings_of(ScheduleSettings)
 class UpdateTask(Arguments):
     task: TaskId
     prompt: Annotated[str | None, Field(default=None, min_length=1, max_length=20_000)] = None
@@ -147,9 +168,15 @@ def _update(call: ToolCall, given: UpdateTask) -> str:
     zone = given.timezone or plan.timezone or call.agent.timezone
     cron.validate("* * * * *", zone)
     due_ms = schedules.instant_ms(given.run_at, zone, name="run_at", now_ms=call.now_ms)
-    wanted = Change(message=given.prompt, due_ms=due_ms, recurrence=given.cron or None, timezone=given.timezone)
+    wanted = Change(
+        message=given.prompt,
+        due_ms=due_ms,
+        recurrence=given.cron or None,
+        timezone=given.timezone,
+        settings=_chosen(call, given),
+    )
     if wanted == Change():
-        raise ConfigInvalid("give at least one of 'prompt', 'run_at', 'cron' and 'timezone'")
+        raise ConfigInvalid("give at least one of 'prompt', 'run_at', 'cron' and 'timezone', or a setting")
     plan = schedules.change(call.conn, plan, wanted, now_ms=call.now_ms)
     return f"Changed {plan.series_id}: {_when(plan)}."
 
@@ -177,7 +204,8 @@ TOOLS = (
     Tool(
         "schedule_task",
         "Plan something for later: at that time you get the prompt as a message in this conversation, and your answer "
-        "goes there. Give 'run_at' for once, or 'cron' for a task that repeats. Answers with the task's id.",
+        "goes there. Give 'run_at' for once, or 'cron' for a task that repeats. A 'script' runs before you and may "
+        "spare you the turn. Answers with the task's id.",
         ScheduleTask,
         _schedule,
         kicks=("dispatch",),

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from shared.core.errors import ConfigInvalid
 from shared.core.time import cron
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue.schedules import missed_runs
@@ -181,6 +182,15 @@ def test_the_settings_go_from_each_occurrence_to_the_next_and_can_change(kind):
     assert json.loads(column(kind.conn, "SELECT data FROM events WHERE type = 'series_updated'")[0])["changed"] == [
         *("misfire", "grace_ms")
     ]
+
+
+def test_a_text_without_an_agent_takes_no_setting_of_an_agent(conn):
+    text = Responses(conn)
+    made = text.plan(daily())
+    for change in ({"script": "ls"}, {"wake": "news"}):
+        with pytest.raises(ConfigInvalid, match="no agent is asked for a response"):
+            do(text, series.update, made.series_id, Change(settings=change))
+    do(text, series.update, made.series_id, Change(settings=made.settings._asdict()))
 
 
 def test_old_rows_are_pruned_and_the_newest_stays(conn):

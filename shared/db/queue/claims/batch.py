@@ -137,7 +137,7 @@ def _batch(candidates: Iterable[_Candidate], now_ms: int) -> list[Message]:
 
 def _goes_alone(message: Message) -> bool:
     has_failed = message.retry_count and message.spoken is None
-    has_own_turn = message.while_busy == "followup" or message.content.get("own_answer")
+    has_own_turn = message.while_busy == "followup" or message.is_gated or message.content.get("own_answer")
     return bool(has_failed or message.runs_alone or has_own_turn)
 
 

@@ -1,6 +1,7 @@
 """How a claim ends: its messages are completed, retried, dead, or given back."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import apsw
 
@@ -39,17 +40,32 @@ OLDEST_CONTEXT = """
 _PASSED_AT_ONCE = 500  # rows; 40 000 would hold the write lock for most of a second
 
 
+def leave_out(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
+    """The agent was not asked: complete what asked; the context waits for a turn that reads it.
+
+    Raises:
+        ClaimLost: the turn no longer holds the rows; the caller's transaction must roll back.
+    """
+    asked = {message.id for message in claim.asked}
+    unread = tuple(message for message in claim.held if message.id not in asked)
+    _complete(conn, replace(claim, batch=claim.asked, told=(), untold=unread), now_ms=now_ms)
+
+
 def complete(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
     """The turn succeeded: complete its batch, and up to 500 rows of older context; ``pass_over`` completes the rest.
 
     Raises:
         ClaimLost: the turn no longer holds the rows; the caller's transaction must roll back.
     """
+    _complete(conn, claim, now_ms=now_ms)
+    pass_over(conn, claim, now_ms=now_ms)
+
+
+def _complete(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
     conn.execute(_COMPLETE, {"ids": json_ids((*claim.batch, *claim.told)), "token": claim.token, "now": now_ms})
     changed = conn.changes()
     changed += _give_back(conn, claim, claim.untold, now_ms=now_ms)
     check_all(claim, changed)
-    pass_over(conn, claim, now_ms=now_ms)
 
 
 def pass_over(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:

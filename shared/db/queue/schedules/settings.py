@@ -3,9 +3,9 @@
 Each occurrence carries them, in ``messages`` or ``responses``, so that one that runs ends as it began.
 """
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Le, MaxLen
 
 from shared.core.row_settings import RowSetting, settings_of
 from shared.core.time.cron import SKIP_GRACE_MS, Misfire
@@ -23,6 +23,7 @@ class ScheduleSettings(NamedTuple):
             "Runs that were missed while the system was down. coalesce: one run for all of them; catch_up: each of "
             "them; skip: none of them.",
             "missed runs",
+            "of runs that were missed: one for all, each, or none",
         ),
     ] = "coalesce"
     grace_ms: Annotated[
@@ -32,9 +33,28 @@ class ScheduleSettings(NamedTuple):
         RowSetting(
             "How late a run may begin; a later one is left out, and counts as missed.",
             "late by at most",
+            "ms; a later run is left out",
             unset="however late; of skip, 5 minutes",
         ),
     ] = None
+    script: Annotated[
+        str,
+        MaxLen(20_000),
+        RowSetting(
+            "A text for /bin/sh that runs before the agent, in its leash: what it writes reaches the agent, and a last "
+            'line {"wakeAgent": false} asks no model.',
+            "script",
+            'runs before the agent; the last line {"wakeAgent": false} asks no model',
+        ),
+    ] = ""
+    wake: Annotated[
+        Literal["always", "news"],
+        RowSetting(
+            "When a run asks the model. news: only if something has come for the agent since the run before.",
+            "asks",
+            "news: only if something has come for the agent since the run before",
+        ),
+    ] = "always"
 
 
 SETTINGS = settings_of(ScheduleSettings)

@@ -10,6 +10,7 @@ from shared.core.time import clock
 from shared.db.queue.messages import NewMessage
 from shared.db.queue.schedules import schedule_runs
 from shared.db.queue.schedules.series import Plan
+from shared.db.queue.schedules.settings import ScheduleSettings
 from shared.queue import series
 from shared.rest.http.endpoint import Body, endpoint
 from shared.rest.http.service import Service
@@ -19,6 +20,7 @@ from shared.roster.agents_and_teams import known_agent
 CHANNEL = series.HEARTBEAT
 _SENDER = "System"
 _QUESTION = "Is there something that you should do now? If there is, do it; if not, answer in a few words."
+_SETTINGS = ScheduleSettings(wake="news")  # one that has nothing to look at costs nothing
 _HOUR_S, _DAY_S = 3600, 86_400
 # The intervals that five fields of cron can say, in seconds, shortest first.
 _CRON = {
@@ -111,7 +113,9 @@ def _make(conn: apsw.Connection, agent: str, body: HeartbeatChange, zone: str, *
         sender_id=None,
         now_ms=now_ms,
     )
-    when = series.When(recurrence=_cron(body.interval or _HOUR_S), timezone=zone, label=f"heartbeat of {agent}")
+    when = series.When(
+        recurrence=_cron(body.interval or _HOUR_S), timezone=zone, label=f"heartbeat of {agent}", settings=_SETTINGS
+    )
     plan = series.plan_message(conn, new._replace(id_prefix="task"), when, now_ms=now_ms)
     return plan if body.enabled else series.pause(conn, plan.series_id, now_ms=now_ms)
 

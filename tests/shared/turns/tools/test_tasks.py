@@ -145,3 +145,22 @@ def test_after_a_reset_the_conversation_still_has_its_tasks(conn, db):
         later = type(turn)(turn.process, db, take(conn, token="turn_b"))
         assert sessions.get(conn, later.claim.session_id).status == "active"
         assert task in later.say("list_tasks")
+
+
+# -- settings
+
+
+def test_an_agent_sets_what_becomes_of_missed_runs_and_when_it_is_asked(conn, db):
+    with running(conn, db) as turn:
+        task = planned(turn, misfire="skip", grace_ms=60_000, wake="news")
+        assert series.get(conn, task).settings == ("skip", 60_000, "", "news")
+        turn.say("update_task", task=task, grace_ms=None, misfire="coalesce")
+        assert series.get(conn, task).settings == ("coalesce", None, "", "news")
+
+
+def test_an_agent_without_programs_gives_no_script(conn, db):
+    with running(conn, db) as turn:
+        refused = turn.refusal("schedule_task", prompt="x", cron=MORNING, script="ls")
+        task = planned(turn)
+        assert turn.refusal("update_task", task=task, script="ls") == refused
+    assert refused == "you run no programs, so your tasks can't have a script: leave 'script' out"

@@ -38,6 +38,7 @@ def test_a_heartbeat_is_a_recurring_task(serving, conn):
         ("coder", "task", "heartbeat", "System", "anything new?", "0 * * * *", "Europe/Zurich", "pending")
     ]
     (schedule,) = get(serving, "/api/schedules").json()
+    assert schedule["wake"] == "news"
     assert (schedule["label"], schedule["cron"], schedule["enabled"]) == ("heartbeat of coder", "0 * * * *", True)
     assert get(serving, "/api/status").json()["heartbeat"] == {"running": True, "interval": 3600, "lastSent": {}}
 

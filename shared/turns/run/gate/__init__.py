@@ -1,0 +1,1 @@
+"""What stands before the model in a run of a schedule."""
