@@ -32,6 +32,8 @@ class StoredAgent(NamedTuple):
     id: str
     provider: str
     config: Mapping[str, Any]
+    transcriber: str | None = None
+    speaker: str | None = None
 
 
 def settings(files: Sequence[EnvSetting]) -> Iterator[Finding]:
@@ -80,13 +82,21 @@ def database(path: Path) -> tuple[Finding, list[StoredAgent]]:
         conn = open_connection(path, readonly=True)
         try:
             version, newest = schema.inspect(conn, path), max(schema.migrations())
-            rows = conn.execute("SELECT id, provider, config FROM agents ORDER BY id").fetchall()
+            agents = list(_agents(conn))
         finally:
             conn.close()
     except (PostroomError, apsw.Error) as error:
         return problem("database", f"{path} can't be used: {error}", "restore it: infra/README.md"), []
-    agents = [StoredAgent(str(id_), str(provider), json.loads(str(config))) for id_, provider, config in rows]
     return _judge_database(path, version, newest), agents
+
+
+def _agents(conn: apsw.Connection) -> Iterator[StoredAgent]:
+    """Those of a database of any release: an older one lacks columns."""
+    names = [str(name) for (name,) in conn.execute("SELECT name FROM pragma_table_info('agents')")]
+    for values in conn.execute("SELECT * FROM agents ORDER BY id").fetchall():
+        row = dict(zip(names, values, strict=True))
+        config = json.loads(str(row["config"]))
+        yield StoredAgent(str(row["id"]), str(row["provider"]), config, row.get("transcriber"), row.get("speaker"))
 
 
 def _judge_database(path: Path, version: int, newest: int) -> Finding:

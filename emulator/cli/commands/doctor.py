@@ -11,7 +11,7 @@ from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE
 from emulator.base.state import StateFolder, find_running
 from emulator.cli import output
-from emulator.cli.checks import accounts, gaps, installation, machine, models, proof, running
+from emulator.cli.checks import accounts, gaps, installation, machine, models, proof, running, sounds
 from emulator.cli.checks.finding import Finding, ok, problem
 from emulator.cli.commands import frame
 from emulator.cli.output import result
@@ -93,6 +93,10 @@ def _findings(state: StateFolder) -> Iterator[Finding]:
     yield from installation.agents(agents)
     yield from installation.state(path, chosen, now_ms=clock.now_ms())
     known = models.load(environ)
-    yield from [known] if isinstance(known, Finding) else models.findings(known, agents, now_ms=clock.now_ms())
+    if isinstance(known, Finding):
+        yield known
+    else:
+        yield from models.findings(known, agents, now_ms=clock.now_ms())
+        yield from sounds.findings(chosen, known, agents)
     yield installation.token(chosen, agents)
     yield from accounts.findings(path, environ, of_emulator=own is None)

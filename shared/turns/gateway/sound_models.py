@@ -23,7 +23,7 @@ from shared.runtime.http1_client import HttpClient, whole
 from shared.runtime.http_client import NoAnswer, RequestNotSent
 from shared.turns.gateway.dialects import MOST_TOKENS, parsed, part
 from shared.turns.gateway.ledger import Estimate, Ledger, UnderWay
-from shared.turns.gateway.upstreams import GatewaySettings, ModelUpstream, sound_host
+from shared.turns.gateway.upstreams import GatewaySettings, ModelUpstream, sound_host, why_no_sound
 
 log = logs.get()
 
@@ -89,7 +89,7 @@ class SoundModels:
     ) -> bytes:
         host = sound_host(self._settings, model.host)
         if host is None:
-            raise SoundFailed(f"no key or address of {model.host!r} is set (POSTROOM_{_VARIABLES[model.host]})")
+            raise SoundFailed(why_no_sound(self._settings, model.host) or "")
         begun = await self._ledger.begin(name, model.model, host.paid_by, estimate, now_ms=clock.now_ms())
         if not isinstance(begun, UnderWay):
             raise SoundFailed(begun.sentence)
@@ -129,9 +129,6 @@ class SoundModels:
                 await self._ledger.settle(begun, used, now_ms=clock.now_ms())
         except Exception:  # the answer is there: a database that is locked must not take it away
             log.exception("gateway.usage_not_written", turn=begun.name.turn)
-
-
-_VARIABLES = {"openai": "OPENAI_API_KEY", "local": "LOCAL_MODELS_URL", "speech": "SPEECH_URL"}
 
 
 def _tokens(answer: Mapping[str, Any], usual: Tokens) -> Tokens:

@@ -179,6 +179,13 @@ def sound_host(settings: GatewaySettings, name: str) -> ModelUpstream | None:
     return _at("speech", settings.speech_url, settings.speech_api_key)
 
 
+def why_no_sound(settings: GatewaySettings, name: str) -> str | None:
+    """Why the host of this name can't be asked for sound, as a part of a sentence; None: it can."""
+    variable = {"openai": "OPENAI_API_KEY", "local": "LOCAL_MODELS_URL", "speech": "SPEECH_URL"}[name]
+    is_set = sound_host(settings, name) is not None
+    return None if is_set else f"no key or address of {name!r} is set (POSTROOM_{variable})"
+
+
 def _anthropic(settings: GatewaySettings) -> ModelUpstream | None:
     if settings.anthropic_api_key is not None:
         key = settings.anthropic_api_key.get_secret_value().encode()
