@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from shared.agents import sound_program
 from shared.agents.programs.limits import Limits
 from shared.core import media_types, sound_makers
 from shared.core.errors import SoundFailed
@@ -87,6 +86,8 @@ class SoundMakers:
         given: bytes = b"",
         sound: tuple[str, bytes] | None = None,
     ) -> bytes:
+        from shared.agents import sound_program  # most dispatches run none: it brings along all that runs programs
+
         settings = self._settings
         owner_only.make_folder(settings.files)
         tool_ms = agent.tool_timeout_ms or settings.tool_timeout_ms

@@ -64,6 +64,8 @@ SETTINGS = {
     "batch_size": 7,
     "resume_spoken": True,
     "drafts": True,
+    "transcriber": "openai/whisper-1",
+    "speaker": "cat",
 }
 OTHERS = {
     "name": "C",
@@ -82,6 +84,8 @@ OTHERS = {
     "batch_size": None,
     "resume_spoken": False,
     "drafts": False,
+    "transcriber": None,
+    "speaker": "none",
 }
 
 
@@ -113,6 +117,8 @@ WRONG = {
     "an absolute folder": ({"folder": "/etc"}, "folder: '/etc' is not below the agents' folder"),
     "a folder above": ({"folder": "a/../../b"}, "is not below the agents' folder"),
     "the folder of all": ({"folder": "."}, "is not below the agents' folder"),
+    "a transcriber that gets no sound": ({"transcriber": "whisper-cli"}, "name the file with the sound by {sound}"),
+    "a speaker of no host": ({"speaker": "openai/"}, "speaker: "),
     "no folder": ({"folder": ""}, "folder: a path of 1 to 200 visible characters"),
     "a folder that can't be seen": ({"folder": "a\x00b"}, "folder: a path of 1 to 200 visible characters"),
     "the folder of another agent": ({"folder": "./assistant//"}, "'assistant' of agent 'assistant' overlap"),

@@ -26,7 +26,7 @@ from shared.db.queue.claims import Claim
 
 log = logs.get()
 
-SOUNDS = ("voice", "audio")  # kinds of attachments
+SOUNDS = ("voice", "audio", "video_note")  # kinds of attachments
 WORDS = "transcript"  # the key of an attachment
 MOST_BYTES = 20 * 1024 * 1024
 
