@@ -94,7 +94,7 @@ def _agents(conn: apsw.Connection) -> Iterator[StoredAgent]:
     """Those of a database of any release: an older one lacks columns."""
     names = [str(name) for (name,) in conn.execute("SELECT name FROM pragma_table_info('agents')")]
     for values in conn.execute("SELECT * FROM agents ORDER BY id").fetchall():
-        row = dict(zip(names, values, strict=True))
+        row: dict[str, Any] = dict(zip(names, values, strict=True))
         config = json.loads(str(row["config"]))
         yield StoredAgent(str(row["id"]), str(row["provider"]), config, row.get("transcriber"), row.get("speaker"))
 
