@@ -11,6 +11,7 @@ from shared.agents.memory import MemoryFile, RememberedLine
 from shared.agents.programs.containment import LeashPolicy
 from shared.agents.programs.limits import DEFAULT_LIMITS, Limits
 from shared.agents.skills import Skill
+from shared.agents.tool_servers import ToolServer
 from shared.core.failures import FailureCode
 
 if TYPE_CHECKING:  # it starts processes, and functions without agents import this module too
@@ -105,6 +106,7 @@ class Turn:
         remembered: what it wrote down itself, in turns whose words this one may have.
         is_with_strangers: people whom the agent does not know have written in its session.
         skills: of the agent.
+        tool_servers: of the agent, which its program starts.
     """
 
     agent: str
@@ -131,6 +133,7 @@ class Turn:
     remembered: tuple[RememberedLine, ...] = ()
     is_with_strangers: bool = False
     skills: tuple[Skill, ...] = ()
+    tool_servers: tuple[ToolServer, ...] = ()
 
     @property
     def place(self) -> str:

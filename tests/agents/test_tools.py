@@ -30,6 +30,7 @@ class Conversation:
         self._call("PUT", f"/api/chats/{chats[0]}/wirings/{self.agent}", {})
         self._call("PUT", f"/api/agents/{self.agent}/destinations/den", {"chatId": chats[1]})
         self._call("PUT", f"/api/agents/{self.agent}/destinations/mate", {"toAgent": self.mate})
+        self._call("PUT", "/api/tool-servers/clock", {"command": ["clock"], "tools": {"now": "The time."}})
 
     def _call(self, *given):
         return self.agents.system.call(*given)
@@ -107,6 +108,7 @@ def calls_of_all(conversation):
         "register_agent_group": ({"agent": "mate", "chat": "den"}, "Asked for approval as"),
         "change_wiring": ({"chat": "den", "settings": {"engage_mode": "mention"}}, "Asked for approval as"),
         "reset_session": ({}, "Asked for approval as"),
+        "install_tool_server": ({"server": "clock"}, "Asked for approval as"),
         "change_instructions": ({"instructions": "Be brief."}, "Asked for approval as"),
     }
 
@@ -146,7 +148,7 @@ def test_every_tool_of_postroom_is_called_and_its_rows_are_right(conversation):
     asked = "SELECT q.question, q.status FROM questions q JOIN sessions s ON s.id = q.session_id WHERE s.agent = ?"
     assert conversation.rows(asked, agent) == [("Tea?", "open")]
     approvals = conversation.agents.system.get("/api/approvals")[1]
-    assert len([each for each in approvals if each["agent"] == agent]) == 5
+    assert len([each for each in approvals if each["agent"] == agent]) == 6
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

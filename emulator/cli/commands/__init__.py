@@ -27,7 +27,7 @@ from emulator.cli.commands.frame import command
 from emulator.cli.commands.past import replay
 from emulator.cli.commands.people import approvals, dropped, pairings, permissions, users
 from emulator.cli.commands.replica import group as replica
-from emulator.cli.commands.roster import agents, chats, destinations, memory, seeds, teams
+from emulator.cli.commands.roster import agents, chats, destinations, memory, seeds, teams, tool_servers
 
 _GROUPS = {
     "agents": agents.app,
@@ -39,6 +39,7 @@ _GROUPS = {
     "users": users.app,
     "destinations": destinations.app,
     "memory": memory.app,
+    "tool-servers": tool_servers.app,
     "approvals": approvals.app,
     "permissions": permissions.app,
     "pairings": pairings.app,

@@ -180,4 +180,11 @@ ACTIONS: Mapping[str, Action] = {
         own_actions.change_instructions,
         own_actions.facts_of_instructions,
     ),
+    "install_tool_server": Action(
+        "use a tool server",
+        False,
+        own_actions.check_server,
+        own_actions.install_server,
+        own_actions.facts_of_server,
+    ),
 }

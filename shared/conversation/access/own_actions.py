@@ -1,4 +1,4 @@
-"""Actions by which an agent changes itself: how it answers in a chat, its session, its instructions."""
+"""Actions by which an agent changes itself: how it answers in a chat, its session, its instructions, its tools."""
 
 import hashlib
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from shared.core.errors import ConfigInvalid, NotFound, WrongState
 from shared.db.queue import sessions
 from shared.db.queue.sessions import Session
 from shared.queue import session_reset
-from shared.roster import agents_and_teams, wirings
+from shared.roster import agents_and_teams, tool_servers, wirings
 
 LONGEST_INSTRUCTIONS = 20_000
 
@@ -107,3 +107,29 @@ def change_instructions(conn: apsw.Connection, agent: str, wanted: Arguments, *,
     known = agents_and_teams.known_agent(conn, agent)
     agents_and_teams.save_agent(conn, agent, wanted, timezone=known.timezone, now_ms=now_ms)
     return f"{agent} has its new instructions from its next turn on."
+
+
+# -- a tool server ----------------------------------------------------------------------------------------------------
+
+
+def check_server(conn: apsw.Connection, agent: str, given: Mapping[str, Any]) -> Arguments:
+    """A server of the operator's list that the agent does not have."""
+    wanted = check_types(given, {"server": str}, {})
+    server = tool_servers.known(conn, wanted["server"])
+    tool_servers.check_can_have(agents_and_teams.known_agent(conn, agent))
+    if agent in server.agents:
+        raise WrongState(f"you have the tool server {server.name!r} already")
+    return wanted
+
+
+def facts_of_server(conn: apsw.Connection, agent: str, wanted: Arguments) -> Facts:
+    """What the agent's program would start, and which tools it could call."""
+    server = tool_servers.known(conn, wanted["server"])
+    tools = {f"tool {name}": about for name, about in server.tools.items()}
+    return {"program": agents_and_teams.known_agent(conn, agent).provider, "starts": list(server.command), **tools}
+
+
+def install_server(conn: apsw.Connection, agent: str, wanted: Arguments, *, now_ms: int) -> str:
+    """Give the server to the agent."""
+    server = tool_servers.give(conn, agent, wanted["server"], now_ms=now_ms)
+    return f"{agent} has the tools of {server.name} from its next turn on: {', '.join(server.tools)}."

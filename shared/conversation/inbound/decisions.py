@@ -257,9 +257,9 @@ def _settle_action(
         return _Consequence()
     agent, action = decided.agent or "", actions.get(decided.payload["action"])
     wanted = action.check(conn, agent, decided.payload["arguments"])
-    before = decided.payload.get("facts", {})
     now = action.facts(conn, agent, wanted)
-    if changed := [name for name, was in before.items() if now.get(name) != was]:
+    before = decided.payload.get("facts", now)  # a request of an earlier release has none
+    if changed := [name for name in {**before, **now} if now.get(name, ...) != before.get(name, ...)]:
         raise WrongState(f"{' and '.join(map(repr, changed))} changed since the card was shown, so nothing was done")
     return _Consequence(action.do(conn, agent, wanted, now_ms=now_ms))
 

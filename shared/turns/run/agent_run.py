@@ -34,6 +34,7 @@ from shared.db.spending.usage import TurnName
 from shared.queue import answers, endings, series
 from shared.queue.teamwork import mailbox
 from shared.queue.turns import Failure, TurnReply
+from shared.roster import tool_servers
 from shared.turns.gateway import ledger
 from shared.turns.gateway.model_gateway import ModelGateway
 from shared.turns.run import already_said, auto_provider, lost_session, model_fallback, refusals
@@ -221,8 +222,12 @@ async def _run(
     limit_s = (agent.turn_timeout_ms or settings.turn_timeout_ms) / 1000
     try:
         try:
-            turn = _turn(claim, agent, session, settings, doors, batch, sandboxes)
-            turn = replace(turn, permissions=permissions, remembered=_remembered(reader, agent, session))
+            turn = replace(
+                _turn(claim, agent, session, settings, doors, batch, sandboxes),
+                permissions=permissions,
+                remembered=_remembered(reader, agent, session),
+                tool_servers=tool_servers.of_program(reader, agent),
+            )
             facts = TurnFacts.of(reader, claim, turn, settings)
             async with asyncio.timeout(limit_s) as limit:
                 doors.ends_with(limit)

@@ -79,6 +79,15 @@ def _change_instructions(call: ToolCall, given: ChangeInstructions) -> str:
     return _request(call, "change_instructions", {"instructions": given.instructions}, given.why)
 
 
+class InstallToolServer(Arguments):
+    server: Annotated[str, Field(max_length=64, description="its name; another text lists the servers")]
+    why: Why = ""
+
+
+def _install_tool_server(call: ToolCall, given: InstallToolServer) -> str:
+    return _request(call, "install_tool_server", {"server": given.server}, given.why)
+
+
 def _request(call: ToolCall, action: str, arguments: dict[str, Any], why: Line) -> str:
     asked = requests.ask_action(
         call.conn,
@@ -140,6 +149,15 @@ TOOLS = (
         "Ask an approver to replace your instructions by a text of yours. The decision comes as a message.",
         ChangeInstructions,
         _change_instructions,
+        permission="approval",
+        kicks=("deliver",),
+    ),
+    Tool(
+        "install_tool_server",
+        "Ask an approver for the tools of a server on the operator's list. The decision comes as a message; after a "
+        "yes you have them from your next turn on.",
+        InstallToolServer,
+        _install_tool_server,
         permission="approval",
         kicks=("deliver",),
     ),

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shared.agents import briefing, leftover_processes, own_files, session_homes, skills
+from shared.agents import briefing, leftover_processes, own_files, session_homes, skills, tool_servers
 from shared.agents.access import PermissionAnswer, ProgramAccess
 from shared.agents.base import Attachment, Turn, session_folder
 from shared.agents.programs import containment
@@ -58,7 +58,8 @@ def command(program: Path, config: ClaudeConfig, turn: Turn, access: ProgramAcce
     """
     words = [str(program), *_words(config, turn, access)]
     environment = _environment(turn, access)
-    shown = containment.readable_paths(words[:1], config.readable, environment, turn.private)
+    named = containment.readable_paths(words[:1], config.readable, environment, turn.private)
+    shown = (*named, *tool_servers.shown_paths(turn.tool_servers, environment, turn.private))
     gateway = GatewaySocket(access.socket, _PORT) if access.url is None else None
     return session_homes.at_home(ProgramCommand(words, turn.folder, environment, shown, gateway), turn, config.shared)
 
@@ -122,18 +123,19 @@ def _words(config: ClaudeConfig, turn: Turn, access: ProgramAccess) -> list[str]
     tools = _TOOLS[config.tools]
     asked = _ASKED[config.ask]
     allowed = [*([f"mcp__{SERVER}"] if turn.tools is not None else []), *(each for each in tools if each not in asked)]
+    allowed += [] if config.ask == "changes" else _tools_of_servers(turn)
     loaded = [*tools, *(["Skill"] if turn.skills else [])]
     allowed += [f"Skill({SERVER}:{each.name})" for each in turn.skills]
     words = [
         *("-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"),
         *("--include-partial-messages", "--setting-sources", "", "--settings", _SETTINGS, "--strict-mcp-config"),
-        *_permissions(config),
+        *_permissions(config, turn),
         *("--tools", ",".join(loaded), "--max-turns", str(config.max_turns)),
         # The longer prompt of its own tells it how to work with files; an agent that only talks needs none of it.
         *("--append-system-prompt-file" if tools else "--system-prompt-file", str(_instructions(turn))),
     ]
-    if turn.tools is not None:
-        words += ["--mcp-config", json.dumps(_servers(access))]
+    if turn.tools is not None or turn.tool_servers:
+        words += ["--mcp-config", json.dumps(_servers(access, turn))]
     if allowed:
         words += ["--allowedTools", ",".join(allowed)]
     if turn.skills:
@@ -145,17 +147,27 @@ def _words(config: ClaudeConfig, turn: Turn, access: ProgramAccess) -> list[str]
     return words
 
 
-def _permissions(config: ClaudeConfig) -> tuple[str, ...]:
+def _tools_of_servers(turn: Turn) -> list[str]:
+    return [f"mcp__{server.name}__{tool}" for server in turn.tool_servers for tool in server.tools]
+
+
+def _permissions(config: ClaudeConfig, turn: Turn) -> tuple[str, ...]:
     """``dontAsk`` declines what is not allowed; else the program asks over its standard output, and waits."""
-    if config.tools == "none" or config.ask == "never":
+    if (config.tools == "none" and not turn.tool_servers) or config.ask == "never":
         return "--permission-mode", "dontAsk"
     return "--permission-mode", "default", "--permission-prompt-tool", "stdio"
 
 
-def _servers(access: ProgramAccess) -> dict[str, Any]:
+def _servers(access: ProgramAccess, turn: Turn) -> dict[str, Any]:
     """Its MCP servers. It puts the token in from its environment, so that no list of processes shows it."""
     headers = {"Authorization": "Bearer ${POSTROOM_TOKEN}"}
-    return {"mcpServers": {SERVER: {"type": "http", "url": _base(access) + access.tools, "headers": headers}}}
+    found: dict[str, Any] = {
+        each.name: {"type": "stdio", "command": each.command[0], "args": list(each.command[1:])}
+        for each in turn.tool_servers
+    }
+    if turn.tools is not None:
+        found[SERVER] = {"type": "http", "url": _base(access) + access.tools, "headers": headers}
+    return {"mcpServers": found}
 
 
 def _environment(turn: Turn, access: ProgramAccess) -> dict[str, str]:

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from shared.agents import tool_servers
 from shared.agents.base import Acted, Failed, Init, Progress, Provider, ProviderEvent, Result, Text, Turn
 from shared.agents.programs import containment, installed
 from shared.agents.programs.containment import Containment, ProgramCommand
@@ -75,6 +76,7 @@ class Claude:
         try:
             config = configs.read(turn.config)
             _check_leash(config, held)
+            tool_servers.check_leash(turn.tool_servers, held)
             found = await asyncio.to_thread(self.installed, turn.config)
             if found.path is None or found.why_not is not None:
                 yield Failed(found.why_not or "claude is not installed", retryable=False, code="not_installed")

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from shared.agents import leftover_processes, own_files, session_homes
+from shared.agents import leftover_processes, own_files, session_homes, tool_servers
 from shared.agents.base import Failed, Turn, session_folder
 from shared.agents.programs import containment, installed
 from shared.agents.programs.containment import Containment, GatewaySocket, ProgramCommand
@@ -51,6 +51,7 @@ async def prepare(turn: Turn) -> CodexLaunch | Failed:
             f"'tools': {config.tools!r} is for programs on a leash only, and there is none here ({held.why_no_leash}); "
             "install bubblewrap, or set it to 'none'"
         )
+    tool_servers.check_leash(turn.tool_servers, held)
     found = await asyncio.to_thread(program.look, config.program)
     if found.path is None or found.why_not is not None:
         return Failed(f"codex can't be used: {found.why_not}", retryable=False, code="not_installed")
@@ -94,7 +95,8 @@ def _write_home(
     environment = _environment(turn, located, home)
     words = [str(located.path), *(_exec_words(turn, profile) if profile is not None else ["app-server"])]
     named = containment.readable_paths(words[:1], config.readable, environment, turn.private)
-    shown = (*located.readable, *named)
+    of_servers = tool_servers.shown_paths(turn.tool_servers, environment, turn.private)
+    shown = (*located.readable, *named, *of_servers)
     has_own_sandbox = config.tools == "files"  # a bubblewrap of codex' own
     command = ProgramCommand(words, turn.folder, environment, shown, gateway, makes_sandboxes=has_own_sandbox)
     return CodexLaunch(

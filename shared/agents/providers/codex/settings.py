@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from shared.agents import briefing
 from shared.agents.base import Turn
 from shared.agents.providers.codex.config import CodexConfig
+from shared.agents.tool_servers import ToolServer
 
 Settings = dict[str, Any]
 
@@ -62,6 +63,7 @@ def settings(config: CodexConfig, turn: Turn, reach: Reach | None) -> Settings:
         found["model_reasoning_effort"] = config.effort
     if reach is not None:
         found |= _reach(turn, reach)
+        found["mcp_servers"] |= {each.name: _tool_server(config, turn, each) for each in turn.tool_servers}
     return found
 
 
@@ -88,6 +90,17 @@ def _reach(turn: Turn, reach: Reach) -> Settings:
     return {"model_provider": _OURS, "model_providers": {_OURS: models}, "mcp_servers": {_OURS: tools}}
 
 
+def _tool_server(config: CodexConfig, turn: Turn, server: ToolServer) -> Settings:
+    return {
+        "command": server.command[0],
+        "args": list(server.command[1:]),
+        "enabled_tools": list(server.tools),
+        "default_tools_approval_mode": "prompt" if config.ask == "changes" else "approve",
+        "tool_timeout_sec": turn.limits.tool_ms / 1000,
+        "startup_timeout_sec": 20,
+    }
+
+
 def thread(config: CodexConfig, turn: Turn, reach: Reach) -> Settings:
     """The parameters of ``thread/start`` and ``thread/resume``."""
     found: Settings = {
@@ -95,7 +108,7 @@ def thread(config: CodexConfig, turn: Turn, reach: Reach) -> Settings:
         "developerInstructions": instructions(turn, reach),
         "config": settings(config, turn, reach),
         "modelProvider": _OURS,
-        "approvalPolicy": approval_policy(config),
+        "approvalPolicy": approval_policy(config, has_servers=bool(turn.tool_servers)),
         "sandbox": _SANDBOXES[config.tools],
     }
     if turn.model is not None:
@@ -115,9 +128,9 @@ def exec_settings(config: CodexConfig, turn: Turn, reach: Reach) -> Settings:
     return found | ({"model": turn.model} if turn.model is not None else {})
 
 
-def approval_policy(config: CodexConfig) -> str:
+def approval_policy(config: CodexConfig, *, has_servers: bool = False) -> str:
     """``on-request`` where a shell is held in: codex then asks before a command leaves it. ``untrusted`` asks more."""
-    if config.tools == "none" or config.ask == "never":
+    if (config.tools == "none" and not has_servers) or config.ask == "never":
         return "never"
     if config.ask == "changes":
         return "untrusted"

@@ -7,7 +7,7 @@ import os
 import re
 from typing import Any, NamedTuple
 
-from shared.agents import briefing, leftover_processes, own_files, session_homes
+from shared.agents import briefing, leftover_processes, own_files, session_homes, tool_servers
 from shared.agents.access import ProgramAccess
 from shared.agents.base import Failed, Turn, session_folder
 from shared.agents.programs import containment, installed
@@ -15,6 +15,7 @@ from shared.agents.programs.containment import Containment, GatewaySocket, Progr
 from shared.agents.programs.installed import Installed
 from shared.agents.providers.opencode import config as opencode_config
 from shared.agents.providers.opencode.config import OpencodeConfig
+from shared.agents.tool_servers import ToolServer
 from shared.core.errors import ConfigInvalid
 
 TESTED = "1.18.33"
@@ -57,6 +58,7 @@ async def prepare(turn: Turn) -> OpencodeLaunch | Failed:
     config = opencode_config.read(turn.config)
     held = await containment.found(turn.leash)
     _check(config, held, turn)
+    tool_servers.check_leash(turn.tool_servers, held)
     found = await asyncio.to_thread(look, config)
     if found.path is None or found.why_not is not None:
         return Failed(f"opencode can't be used: {found.why_not}", retryable=False, code="not_installed")
@@ -67,7 +69,8 @@ async def prepare(turn: Turn) -> OpencodeLaunch | Failed:
     home = own_files.make_folder(turn.folder, f"{session_folder(turn.session)}/opencode")
     environment = _environment(turn, str(home), settings(config, turn, access))
     words = [str(found.path), *_words(turn)]
-    shown = containment.readable_paths(words[:1], config.readable, environment, turn.private)
+    named = containment.readable_paths(words[:1], config.readable, environment, turn.private)
+    shown = (*named, *tool_servers.shown_paths(turn.tool_servers, environment, turn.private))
     gateway = GatewaySocket(access.socket, _PORT) if access.url is None else None
     command = ProgramCommand(words, turn.folder, environment, shown, gateway)
     return OpencodeLaunch(session_homes.at_home(command, turn, config.shared), held)
@@ -84,7 +87,7 @@ def settings(config: OpencodeConfig, turn: Turn, access: ProgramAccess) -> dict[
         "enabled_providers": [_OURS],
         "model": model,
         "small_model": model,
-        "permission": _PERMISSIONS[config.tools],
+        "permission": _PERMISSIONS[config.tools] | _permissions_of_servers(turn),
         "default_agent": _OURS,
         "agent": {_OURS: {"mode": "primary", "prompt": briefing.text(turn, writes_files=True)}},
         "provider": {
@@ -96,15 +99,28 @@ def settings(config: OpencodeConfig, turn: Turn, access: ProgramAccess) -> dict[
             }
         },
         "mcp": {
+            **{each.name: _tool_server(each, turn) for each in turn.tool_servers},
             _OURS: {
                 "type": "remote",
                 "url": base + access.tools,
                 "headers": {"Authorization": f"Bearer {access.token}"},
                 "oauth": False,
                 "timeout": turn.limits.tool_ms,
-            }
+            },
         },
     }
+
+
+def _permissions_of_servers(turn: Turn) -> dict[str, str]:
+    """Of a server's tools, those that its approver saw; the last rule that fits counts."""
+    found: dict[str, str] = {}
+    for each in turn.tool_servers:
+        found |= {f"{each.name}_*": "deny"} | {f"{each.name}_{tool}": "allow" for tool in each.tools}
+    return found
+
+
+def _tool_server(server: ToolServer, turn: Turn) -> dict[str, Any]:
+    return {"type": "local", "command": list(server.command), "enabled": True, "timeout": turn.limits.tool_ms}
 
 
 def continues(continuation: str | None) -> str | None:

@@ -15,7 +15,8 @@ from shared.db.access.approvals import NewApproval
 from shared.db.engine.connection import transaction
 from shared.db.queue import agent_messages
 from shared.db.queue.agent_messages import AgentMessage
-from shared.db.roster import chats
+from shared.db.roster import chats, tool_servers
+from shared.db.roster.tool_servers import ListedServer
 from tests.emulator.cli.commands.conftest import Postroom
 from tests.shared.conversation.routing.router.kit import OPEN, event, make_chat, wire
 from tests.support import NOW, answer, put, take
@@ -66,6 +67,10 @@ COMMANDS = {
     "approvals show": ["APPROVAL"],
     "approvals approve": [HOSTILE],
     "approvals refuse": [HOSTILE],
+    "tool-servers list": [],
+    "tool-servers remove": [HOSTILE],
+    "tool-servers give": ["coder", HOSTILE],
+    "tool-servers take": ["coder", HOSTILE],
     "permissions list": [],
     "permissions revoke": [HOSTILE],
     "pairings list": [],
@@ -104,7 +109,8 @@ COMMANDS = {
 SHOWN = {  # commands that show hostile rows, so that a table without them does not pass
     "accounts list", "accounts show",
     "agents list", "agents show", "teams list", "teams show", "chats list", "chats show", "wirings list", "users list",
-    "users show", "approvals list", "approvals show", "permissions list", "messages list", "messages show",
+    "users show", "approvals list", "approvals show", "permissions list", "tool-servers list",
+    "messages list", "messages show",
     "responses list", "responses show", "schedules list", "schedules show", "dropped", "search", "why", "sessions show",
 }  # fmt: skip
 MORE = {  # further rows of some commands
@@ -117,6 +123,7 @@ MORE = {  # further rows of some commands
 # and not with a terminal.
 ELSEWHERE = {"run", "exec", "chat", "status", "doctor", "tools", "validate", "version", "data reset", "verify"}
 ELSEWHERE |= {
+    "tool-servers add",
     "replica drill",
     "channel discord connect",
     "channel discord register",
@@ -163,6 +170,7 @@ def names(postroom: Postroom) -> dict[str, str]:
             expires_at=NOW,
             now_ms=NOW,
         )
+        tool_servers.put(conn, ListedServer("evil", (HOSTILE,), {HOSTILE: HOSTILE}), now_ms=NOW)
         permissions.put(
             conn, agent="coder", chat_id=1, tool=HOSTILE, arguments={HOSTILE: HOSTILE}, granted_by=None,
             granted_name=HOSTILE, now_ms=NOW,

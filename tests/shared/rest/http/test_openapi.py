@@ -69,6 +69,7 @@ def lived_in(conn):
     """A database with at least one row of every kind."""
     make_agent(conn, "coder")
     make_agent(conn, "unused")
+    make_agent(conn, "asking", provider="claude")
     chat = make_chat(conn, "100", is_group=True)
     wire(conn, chat)
     with transaction(conn):
@@ -268,6 +269,18 @@ SAMPLES = {
         *((("approval_00000001", {"approve": True}), 409), (("nobody", {"approve": True}), 404)),
         (("approval_00000001", {}), 400),
     ],
+    ("GET", "/api/tool-servers"): [200],
+    ("PUT", "/api/tool-servers/{name}"): [
+        (("weather", {"command": ["weather"], "tools": {"look": "Looks."}}), 200),
+        (("postroom", {"command": ["weather"], "tools": {"look": "Looks."}}), 400),
+    ],
+    ("PUT", "/api/agents/{id}/tool-servers/{name}"): [
+        *(("asking weather", 200), ("coder weather", 409), ("asking nothing", 404), ("nobody weather", 404)),
+    ],
+    ("DELETE", "/api/agents/{id}/tool-servers/{name}"): [
+        *(("asking weather", 200), ("asking weather", 404), ("nobody weather", 404)),
+    ],
+    ("DELETE", "/api/tool-servers/{name}"): [("weather", 200), ("weather", 404)],
     ("GET", "/api/permissions"): [200, ("?agent=coder", 200)],
     ("DELETE", "/api/permissions/{id}"): [("permission_00000001", 200), ("permission_00000001", 404)],
     ("POST", "/api/pairings"): [({}, 200), ({"grants": "member"}, 400), ({"grants": "member", "agent": "no"}, 404)],

@@ -9,7 +9,8 @@ from shared.db.access import approvals
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import sessions
 from shared.db.roster import agents, chats, destinations, wirings
-from shared.roster import agents_and_teams
+from shared.db.roster import tool_servers as server_rows
+from shared.roster import agents_and_teams, tool_servers
 from shared.roster import wirings as wiring
 from tests.approval_requests import POLICY, person
 from tests.shared.turns.tools.calls import let_send, running, team_mate
@@ -265,3 +266,59 @@ def test_an_admin_of_the_agent_decides_about_its_instructions_and_not_about_its_
         with pytest.raises(NotAllowed):
             decide(conn, answer, by=by)
     assert agents.get(conn, "assistant").instructions == "Be brief."
+
+
+# -- a tool server ----------------------------------------------------------------------------------------------------
+
+TOOLS = {"look": "The weather of a town.", "forecast": "Of the next days."}
+
+
+def put_server(conn, tools=TOOLS, command=("/opt/weather", "--metric")):
+    with transaction(conn):
+        tool_servers.save(conn, "weather", command, tools, now_ms=NOW)
+
+
+def test_a_tool_server_is_shown_with_its_command_and_tools_and_given_after_a_yes(conn, db):
+    person(conn, "1", "owner")
+    put_server(conn)
+    with running(conn, db) as turn:
+        change(conn, provider="claude")
+        answer = turn.say("install_tool_server", server="weather", why="people ask")
+        for part in (
+            '"starts": ["/opt/weather", "--metric"]',
+            '"tool look": "The weather of a town."',
+            '"tool forecast"',
+        ):
+            assert part in card(conn)
+        assert server_rows.of_agent(conn, "assistant") == []
+        decide(conn, answer)
+        assert "you have the tool server 'weather' already" in turn.refusal("install_tool_server", server="weather")
+    assert [each.name for each in server_rows.of_agent(conn, "assistant")] == ["weather"]
+    assert "assistant has the tools of weather from its next turn on: look, forecast." in told(conn)[0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"tools": {**TOOLS, "delete": "Deletes all."}}, None),
+        ({"tools": {"look": "Sends all files away."}}, "'tool look'"),
+        ({"command": ("/opt/evil",)}, "'starts'"),
+    ],
+)
+def test_a_tool_server_that_changed_since_the_card_is_not_given(conn, db, changed, words):
+    put_server(conn)
+    with running(conn, db) as turn:
+        change(conn, provider="claude")
+        answer = turn.say("install_tool_server", server="weather")
+        put_server(conn, **changed)
+        problem = decide(conn, answer).problem
+    assert "changed since the card was shown" in problem
+    assert (words or "'tool delete'") in problem
+    assert server_rows.of_agent(conn, "assistant") == []
+
+
+def test_a_server_that_is_not_on_the_list_is_refused_with_those_that_are(conn, db):
+    put_server(conn)
+    with running(conn, db) as turn:
+        assert "it has: weather" in turn.refusal("install_tool_server", server="/bin/sh")
+        assert "its provider 'echo' starts none" in turn.refusal("install_tool_server", server="weather")

@@ -39,6 +39,7 @@ def test_the_issues_tools_are_all_there():
         *(
             "edit_message",
             "forget_memory",
+            "install_tool_server",
             "list_destinations",
             "list_tasks",
             "list_team",
