@@ -6,6 +6,7 @@ from typing import Literal
 FailureCode = Literal[
     "error", "rate_limited", "process_gone", "unreadable", "crashed", "killed", "not_started",
     "idle_timeout", "tool_timeout", "turn_timeout", "output_limit", "memory_limit", "disk_limit",
+    "chain_cost",
     "interrupted", "overloaded", "network", "malformed", "session_lost", "session_busy", "tools_unavailable",
     "runaway", "context_too_long", "auth", "quota", "budget", "bad_config", "not_installed", "model_not_found",
 ]  # fmt: skip
@@ -27,6 +28,7 @@ ENDED_BY: Mapping[FailureCode, EndedBy] = {
     "output_limit": "postroom",
     "memory_limit": "postroom",
     "disk_limit": "postroom",
+    "chain_cost": "postroom",
     "interrupted": "postroom",
     "overloaded": "agent",
     "network": "system",
@@ -49,7 +51,7 @@ PAUSING: frozenset[FailureCode] = frozenset(
 )
 """The agent can't work at all until an instant, or until somebody mends it. It is paused, and its messages wait."""
 
-_FINAL: frozenset[FailureCode] = frozenset({"output_limit", "disk_limit", "runaway", "context_too_long"})
+_FINAL: frozenset[FailureCode] = frozenset({"output_limit", "disk_limit", "chain_cost", "runaway", "context_too_long"})
 """The same message would fail in the same way again."""
 
 Next = Literal["retry", "wait", "keep", "end", "go_on"]

@@ -112,6 +112,8 @@ class Settings(FromEnvironment):
     sender_limit: int = Field(default=120, ge=0, le=60_000)  # messages a minute of one sender; 0: no limit
     chat_limit: int = Field(default=600, ge=0, le=60_000)  # messages a minute of all senders of one group
     chain_limit: int = Field(default=100, ge=0, le=60_000)  # messages of agents because of one message; 0: no limit
+    chain_dollars: float = Field(default=10.0, ge=0)  # for what agents do because of one message; 0: no limit
+    chain_tokens: int = Field(default=20_000_000, ge=0)  # likewise, where money is not counted; 0: no limit
     pair_limit: int = Field(default=120, ge=0, le=60_000)  # messages a minute between two agents; 0: no limit
     sender_bytes: int = Field(default=100 * 1024 * 1024, ge=0, le=10**12)  # of text and files, as sender_limit
     approval_life_ms: int = Field(default=7 * 24 * 60 * 60 * 1000, ge=60_000)

@@ -33,12 +33,14 @@ class TurnName(NamedTuple):
 
     Attributes:
         messages: the public ids of the messages that asked for the turn.
+        origin: what began the chain of the first of them, see ``core.hops``; None: not known.
     """
 
     turn: str
     agent: str
     session: str
     messages: tuple[str, ...] = ()
+    origin: str | None = None
 
 
 class Spent(NamedTuple):
@@ -52,9 +54,9 @@ class Spent(NamedTuple):
 # A cost that is not known stays so: a sum with an unknown part would look like a price.
 ADD = """
     INSERT INTO usage (turn, agent, session, model, paid_by, requests, input, output, cache_read, cache_write, cost,
-                       messages, created_at, updated_at)
+                       messages, origin, created_at, updated_at)
     VALUES (:turn, :agent, :session, :model, :paid_by, 1, :input, :output, :cache_read, :cache_write, :cost,
-            :messages, :now, :now)
+            :messages, :origin, :now, :now)
     ON CONFLICT (turn, model, paid_by) DO UPDATE
        SET requests = requests + 1,
            input = input + :input,
@@ -87,6 +89,7 @@ _SUMS = """
       FROM usage
 """
 SPENT_IN_ALL = _SUMS + " WHERE created_at >= :since"
+SPENT_ON = _SUMS + " WHERE origin = :origin AND origin IS NOT NULL"
 SPENT_BY_AGENT = _SUMS + " WHERE agent = :agent AND created_at >= :since"
 
 
@@ -136,6 +139,11 @@ def spent(conn: apsw.Connection, agent: str | None, *, since_ms: int) -> Spent:
     """What the agent has spent since then; None: all agents together."""
     statement = SPENT_IN_ALL if agent is None else SPENT_BY_AGENT
     return Spent(*rows(conn, statement, {"agent": agent, "since": since_ms})[0])
+
+
+def spent_on(conn: apsw.Connection, origin: str) -> Spent:
+    """What all agents have spent because of one message, or another origin of ``core.hops``."""
+    return Spent(*rows(conn, SPENT_ON, {"origin": origin})[0])
 
 
 def unpriced(conn: apsw.Connection, agent: str) -> list[str]:

@@ -10,7 +10,7 @@ from shared.core.failures import ENDED_BY, EndedBy, FailureCode
 from shared.db.engine.connection import rows
 from shared.db.engine.named_rows import named
 from shared.db.views import spending
-from shared.db.views.spending import MessageUsage
+from shared.db.views.spending import ChainUsage, MessageUsage
 
 
 class AgentQueue(TypedDict):
@@ -187,11 +187,13 @@ class MessageView(TypedDict):
 class MessageStory(MessageView):
     """A message with its responses, and the events of both, oldest first.
 
-    *endedBy*: who ended the failed attempt. *usage*: what its turns took from models.
+    *endedBy*: who ended the failed attempt. *usage*: what its turns took from models. *chain*: what agents did for
+    each other because of it, or because of what began it.
     """
 
     endedBy: EndedBy | None
     usage: list[MessageUsage]
+    chain: ChainUsage | None
     responses: list[MessageAnswer]
     events: list[MessageEvent]
 
@@ -254,7 +256,8 @@ def story(conn: apsw.Connection, row_id: int) -> MessageStory | None:
     events.sort(key=lambda event: event["timestamp"])
     ended_by = ENDED_BY[message["failure"]] if message["failure"] else None
     used = spending.of_message(conn, row_id)
-    return {**message, "endedBy": ended_by, "usage": used, "responses": answers, "events": events}
+    chain = spending.of_chain(conn, row_id)
+    return {**message, "endedBy": ended_by, "usage": used, "chain": chain, "responses": answers, "events": events}
 
 
 def _event(type_: str, at_ms: int, response_id: int | None = None, data: dict[str, Any] | None = None) -> MessageEvent:

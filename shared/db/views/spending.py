@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 import apsw
 from typing_extensions import TypedDict
 
+from shared.core import content, hops
 from shared.core.time import periods
 from shared.core.time.periods import PeriodName
 from shared.db.engine.connection import rows
@@ -129,6 +130,41 @@ TOTALS = """
      GROUP BY agent, model, paid_by
      ORDER BY agent, model, paid_by
 """
+
+
+class ChainUsage(TypedDict):
+    """What agents did because of one message, or another *origin* of the chain.
+
+    *messages*: that agents sent each other. *turns*, *tokens* and *cost* (micro-dollars; null where no price is known)
+    are of all of them together. *endedAt*: when the origin was told that a limit was reached, in ms UTC.
+    """
+
+    origin: str
+    messages: int
+    turns: int
+    tokens: int
+    cost: int | None
+    endedAt: int | None
+
+
+OF_CHAIN = """
+    SELECT c.origin, c.sent, count(DISTINCT u.turn), ifnull(sum(u.input + u.output + u.cache_read + u.cache_write), 0),
+           sum(u.cost), c.ended_at
+      FROM chains c
+      LEFT JOIN usage u ON u.origin = c.origin AND u.origin IS NOT NULL
+     WHERE c.origin = :origin
+     GROUP BY c.origin
+"""
+
+
+def of_chain(conn: apsw.Connection, row_id: int) -> ChainUsage | None:
+    """What the chain of the message in this row has cost; None: agents wrote nothing because of it, or long ago."""
+    found = rows(conn, "SELECT message_id, content FROM messages WHERE id = :row", {"row": row_id})
+    if not found:
+        return None
+    ((message_id, kept),) = found
+    origin = hops.origin(content.readable(kept), message_id)
+    return next(iter(named(ChainUsage, rows(conn, OF_CHAIN, {"origin": origin}))), None)
 
 
 def turns(

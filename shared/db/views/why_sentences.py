@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from shared.db.views.spending import MessageUsage
+from shared.db.views.spending import ChainUsage, MessageUsage
 from shared.db.views.why import DroppedFacts, GatheringFacts, HeldFacts, MessageFacts, ResponseFacts
 
 
@@ -26,6 +26,15 @@ def of_usage(usage: Sequence[MessageUsage]) -> str:
     together = max(each["messages"] for each in usage)
     others = f" with {_count(together - 1, 'other message')}" if together > 1 else ""
     return f"Its turns{others} took {tokens:,} tokens{price}."
+
+
+def of_chain(chain: ChainUsage) -> str:
+    """What agents did for each other because of one message, as a sentence."""
+    price = f", for ${chain['cost'] / 1_000_000:.4f}" if chain["cost"] is not None else ""
+    sent = f"Because of {chain['origin']} agents have sent each other {_count(chain['messages'], 'message')}"
+    turns = _count(chain["turns"], "turn")
+    took = f", in {turns} that took {chain['tokens']:,} tokens{price}" if chain["turns"] else ""
+    return f"{sent}{took}.{'' if chain['endedAt'] is None else ' A limit ended that.'}"
 
 
 # -- a message in the queue

@@ -9,9 +9,11 @@ from shared.db.queue import mailbox as mailbox_rows
 from shared.db.queue.message_row import Message
 from shared.db.queue.messages import NewMessage
 from shared.db.roster import agents
-from shared.queue import replies
-from shared.queue.teamwork import mailbox
+from shared.queue import agent_notes, replies
+from shared.queue.teamwork import deadlines, mailbox
 from shared.queue.teamwork.chains import MailRefused
+
+_NOT_ALL = "Not all that the agents wrote to each other because of this was sent"
 
 
 def tell(conn: apsw.Connection, refused: MailRefused, *, now_ms: int) -> None:
@@ -24,11 +26,30 @@ def tell(conn: apsw.Connection, refused: MailRefused, *, now_ms: int) -> None:
     if origin is not None and origin.from_agent is not None:
         in_it.append(origin.from_agent)
     is_first = chains.end(conn, refused.origin, now_ms=now_ms)
+    tell_agent = _note if refused.is_cost else _tell_agent
     for agent in chains.tell_agents(conn, refused.origin, in_it, now_ms=now_ms):
         if agent != refused.sender and agents.get(conn, agent) is not None:
-            _tell_agent(conn, agent, refused, now_ms=now_ms)
+            tell_agent(conn, agent, refused, now_ms=now_ms)
     if is_first:
         _tell_origin(conn, origin, refused, now_ms=now_ms)
+
+
+def stop(conn: apsw.Connection, message: Message, reason: str, *, now_ms: int) -> None:
+    """No turn began about *message*, because its chain has cost what it may: all are told, and none by a turn."""
+    origin = hops.origin(message.content, message.message_id)
+    deadlines.answered(conn, message, now_ms=now_ms)
+    sender = message.from_agent or message.sender
+    said = f"You had no turn for a message of {sender}: {reason}. It was:\n{message.message}"
+    agent_notes.leave(conn, said, agent=message.agent, session_id=message.session_id, now_ms=now_ms)
+    refused = MailRefused(reason, origin=origin, cause=message, sender=message.agent, recipients=(), is_cost=True)
+    tell(conn, refused, now_ms=now_ms)
+
+
+def _note(conn: apsw.Connection, agent: str, refused: MailRefused, *, now_ms: int) -> None:
+    """Context in the agent's mailbox session: a turn about it would cost more."""
+    session = sessions.ensure(conn, agent, None, None, now_ms=now_ms)
+    said = f"The work that you and {refused.sender} did for each other has ended: {refused.reason}."
+    agent_notes.leave(conn, said, agent=agent, session_id=session, now_ms=now_ms)
 
 
 def _origin(conn: apsw.Connection, refused: MailRefused) -> Message | None:
@@ -78,7 +99,8 @@ def _tell_origin(conn: apsw.Connection, origin: Message | None, refused: MailRef
     )
     if origin is None or origin.from_agent is not None:
         return
-    sentence = f"Not all that the agents wrote to each other because of this was sent: {refused.reason}."
+    what = "The agents ended their work on this early" if refused.is_cost else _NOT_ALL
+    sentence = f"{what}: {refused.reason}."
     place = mailbox.answer(conn, origin, sentence, now_ms=now_ms)
     if place is not None:
         said = replies.response(place, sentence, agent=origin.agent, session_id=origin.session_id)

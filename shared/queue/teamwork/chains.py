@@ -5,6 +5,7 @@
     hops    how many messages between agents led to one       ends a ring
     total   how many messages one origin causes, in all       ends a star, whose messages multiply within few hops
     rate    how many messages a minute two agents exchange    slows down agents that name no cause
+    cost    what all turns because of one origin have used    ends what few but costly turns would go on with
 
 The sender of a message beyond a limit gets an error, and nothing of the message is stored. The caller rolls back, and
 then ``chain_ends.tell`` tells the others. An answer to a question counts and is never refused, because each question
@@ -23,12 +24,14 @@ from shared.core.settings import Settings
 from shared.db.access import rates
 from shared.db.queue import chains
 from shared.db.queue.message_row import Message
+from shared.db.spending import usage
 
 
 class MailLimits(NamedTuple):
     """The limits; *total* and *rate*: 0 means none.
 
     Attributes:
+        dollars, tokens: of the models, for all turns because of one origin; 0 means none.
         files_mb: of files that wait for one agent, where its row has no limit of its own.
         total: messages because of one origin.
         rate: messages a minute between two agents, or of one agent to a room; all at once if need be.
@@ -38,11 +41,19 @@ class MailLimits(NamedTuple):
     total: int = 100
     rate: int = 120
     files_mb: int = 1024
+    dollars: float = 0.0
+    tokens: int = 0
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
         """From the settings."""
-        return cls(total=settings.chain_limit, rate=settings.pair_limit, files_mb=settings.files_limit_mb)
+        return cls(
+            total=settings.chain_limit,
+            rate=settings.pair_limit,
+            files_mb=settings.files_limit_mb,
+            dollars=settings.chain_dollars,
+            tokens=settings.chain_tokens,
+        )
 
 
 class MailRefused(WrongState):
@@ -51,10 +62,18 @@ class MailRefused(WrongState):
     Attributes:
         origin: the chain.
         cause: the message because of which it was to be sent; None: the sender named none.
+        is_cost: the chain has cost what it may, so nobody is told by a message that starts a turn.
     """
 
     def __init__(
-        self, reason: str, *, origin: str, cause: Message | None, sender: str, recipients: Sequence[str]
+        self,
+        reason: str,
+        *,
+        origin: str,
+        cause: Message | None,
+        sender: str,
+        recipients: Sequence[str],
+        is_cost: bool = False,
     ) -> None:
         super().__init__(f"{reason}; this message was not sent")
         self.reason = reason
@@ -62,6 +81,7 @@ class MailRefused(WrongState):
         self.cause = cause
         self.sender = sender
         self.recipients = tuple(recipients)
+        self.is_cost = is_cost
 
 
 LIMITS = MailLimits()
@@ -89,8 +109,11 @@ def extend(
     pair = rates.key("mail", *sorted((sender, other)))
     origin = pair if cause is None else hops.origin(cause.content, cause.message_id)
 
-    def refused(reason: str) -> MailRefused:
-        return MailRefused(reason, origin=origin, cause=cause, sender=sender, recipients=recipients)
+    def refused(reason: str, *, is_cost: bool = False) -> MailRefused:
+        return MailRefused(reason, origin=origin, cause=cause, sender=sender, recipients=recipients, is_cost=is_cost)
+
+    if too_costly := cost_reached(conn, origin, limits):
+        raise refused(too_costly, is_cost=True)
 
     led_to_it = 0 if cause is None else hops.count(cause.content) + 1
     if led_to_it > limits.hops:
@@ -105,6 +128,29 @@ def extend(
     if cause is not None:
         carried["origin"] = origin
     return carried
+
+
+def cost_reached(conn: apsw.Connection, origin: str, limits: MailLimits) -> str | None:
+    """That the chain has cost what it may, as a part of a sentence; None: it has not."""
+    if not (limits.dollars or limits.tokens):
+        return None
+    spent = usage.spent_on(conn, origin)
+    work = "the agents' work because of one message has"
+    if limits.dollars and spent.money >= limits.dollars * 1_000_000:
+        return f"{work} cost ${spent.money / 1_000_000:.2f}, and ${limits.dollars:.2f} is the most"
+    if limits.tokens and spent.tokens >= limits.tokens:
+        return f"{work} taken {spent.tokens:,} tokens, and {limits.tokens:,} is the most"
+    return None
+
+
+def too_costly(conn: apsw.Connection, asked: Sequence[Message], limits: MailLimits) -> str | None:
+    """Why no turn about these messages may begin: one is of a chain that has cost what it may. None: it may.
+
+    What a person writes always has its turn.
+    """
+    of_agents = [each for each in asked if hops.count(each.content) or each.content.get("is_answer")]
+    reached = (cost_reached(conn, hops.origin(each.content, each.message_id), limits) for each in of_agents)
+    return next(filter(None, reached), None)
 
 
 def count_answer(conn: apsw.Connection, question: Message, *, now_ms: int) -> None:

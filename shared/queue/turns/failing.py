@@ -13,6 +13,7 @@ from shared.db.queue.claims import Claim, MessageVerdict
 from shared.db.queue.message_row import Message
 from shared.db.roster import agent_pauses, agents
 from shared.queue import endings, series
+from shared.queue.teamwork import chain_ends
 from shared.queue.turns.turn_replies import TurnReply, asked_lines, one_after_the_other, outward
 from shared.queue.turns.verdicts import (
     LOST_DISPATCH,
@@ -61,6 +62,9 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
     if said.has_spoken:
         agent_messages.append(conn, one_after_the_other(asked_lines(claim, claim.batch)))
         _tell_cut_off(conn, dead, now_ms=now_ms)
+    elif failure.code == "chain_cost":
+        for message in dead:
+            chain_ends.stop(conn, message, failure.shown_reason, now_ms=now_ms)
     else:
         for place, message in enumerate(dead):  # a millisecond apart, like the answers of a turn
             _apologise(conn, message, APOLOGY, now_ms=now_ms + place)

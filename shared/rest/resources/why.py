@@ -11,7 +11,7 @@ from shared.core.time import clock
 from shared.db.engine import past
 from shared.db.queue import messages
 from shared.db.views import spending, why, why_sentences
-from shared.db.views.spending import MessageUsage
+from shared.db.views.spending import ChainUsage, MessageUsage
 from shared.db.views.why import DroppedFacts, GatheringFacts, HeldFacts, MessageFacts, Of, Place
 from shared.db.views.why_sentences import Why
 from shared.rest.http.endpoint import Query, RequestRefused, endpoint
@@ -30,6 +30,7 @@ class WhyView(TypedDict):
     yet. *state* is a word for programs, *reason* a sentence for people; *until*: the instant
     at which the reason ends, in ms UTC, where that is known.
     *approval*: that has to be decided. *response*: the answer that is not sent. *usage*: what its turns took of models.
+    *chain*: what agents did for each other because of it.
     """
 
     what: WhatItIs
@@ -48,6 +49,7 @@ class WhyView(TypedDict):
     response: int | None
     series: str | None
     usage: list[MessageUsage]
+    chain: ChainUsage | None
 
 
 class WhyQuery(Query):
@@ -129,10 +131,13 @@ def _of_message(conn: apsw.Connection, row: int, *, now_ms: int) -> WhyView | No
     unsent = next((each.id for each in facts.responses if each.status != "acked"), None)
     found.update({"agent": facts.agent, "response": unsent, "series": facts.series_id})
     found["usage"] = spending.of_message(conn, row)
+    found["chain"] = spending.of_chain(conn, row)
     if facts.status in _OPEN and (copied := past.read(conn)) is not None:
         found["reason"] += f" But {copied.sentence}: here it stays so."
     if cost := why_sentences.of_usage(found["usage"]):
         found["reason"] += f" {cost}"
+    if found["chain"] is not None:
+        found["reason"] += f" {why_sentences.of_chain(found['chain'])}"
     return found
 
 
@@ -171,6 +176,7 @@ def _view(
         "response": None,
         "series": None,
         "usage": [],
+        "chain": None,
     }
 
 

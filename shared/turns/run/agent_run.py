@@ -32,10 +32,11 @@ from shared.db.roster import agents, memory_lines
 from shared.db.roster.agents import Agent
 from shared.db.spending.usage import TurnName
 from shared.queue import answers, endings, series
-from shared.queue.teamwork import mailbox
+from shared.queue.teamwork import chains, mailbox
+from shared.queue.teamwork.chains import MailLimits
 from shared.queue.turns import Failure, TurnReply
 from shared.roster import tool_servers
-from shared.turns.gateway import ledger
+from shared.turns.gateway import ledger, turn_names
 from shared.turns.gateway.model_gateway import ModelGateway
 from shared.turns.run import already_said, auto_provider, lost_session, model_fallback, refusals
 from shared.turns.run.answers import TurnAnswers
@@ -142,12 +143,13 @@ async def run_agent(
         why = ledger.spares(reader, agent.id, settings.timezone, now_ms=clock.now_ms())
         if why is not None:
             return Spared(why)
+    if (too_costly := chains.too_costly(reader, claim.asked, MailLimits.of(settings))) is not None:
+        return Failure(too_costly, retryable=False, code="chain_cost")
     stopped = await gateway.stop(agent.id, now_ms=clock.now_ms())
     if stopped is not None:
         return refusals.failure_of(stopped)
-    asked = tuple(each.message_id for each in claim.asked)
     agent = auto_provider.resolved(agent)
-    doors = TurnDoors(gateway, TurnName(claim.token, agent.id, session.session_id, asked), tools, agent.config)
+    doors = TurnDoors(gateway, turn_names.of(claim, session), tools, agent.config)
     note = already_said.note(reader, claim, now_ms=clock.now_ms())
     batch = tuple(turn_message(message, answered.get(message.id)) for message in claim.batch)
     batch = batch if note is None else (note, *batch)

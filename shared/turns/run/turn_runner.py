@@ -26,6 +26,7 @@ from shared.db.spending.usage import TurnName
 from shared.queue import answers, turns
 from shared.queue.turns import Failure
 from shared.runtime.worker_service import WorkerService
+from shared.turns.gateway import turn_names
 from shared.turns.gateway.model_gateway import ModelGateway
 from shared.turns.run import auto_provider
 from shared.turns.run.agent_run import AgentAnswer, Outcome, TurnWatch, run_agent
@@ -178,9 +179,7 @@ class TurnRunner:
     async def _speak(self, claim: Claim, agent: Agent, text: str) -> bytes | None:
         """See ``Speak``."""
         session = sessions.get(self._service.reader, claim.session_id)
-        asked = tuple(each.message_id for each in claim.asked)
-        name = TurnName(claim.token, agent.id, session.session_id if session else "", asked)
-        return await self._sounds.speak(agent, name, text)
+        return await self._sounds.speak(agent, turn_names.of(claim, session), text)
 
     async def _keep_words(self, turn: RunningTurn, message_id: str, files: list[Any]) -> None:
         """Write the attachments with their words into the message's row, durably: they may have cost money.

@@ -7,7 +7,7 @@ from shared.core.failures import FailureCode, follows
 
 EVERY = get_args(FailureCode)
 PAUSING = ("auth", "quota", "budget", "bad_config", "not_installed", "model_not_found")
-FINAL = ("output_limit", "disk_limit", "runaway", "context_too_long")
+FINAL = ("output_limit", "disk_limit", "chain_cost", "runaway", "context_too_long")
 
 
 @pytest.mark.parametrize("code", EVERY)
