@@ -6,7 +6,7 @@ async function story([id]) {
   const cost = why.usage.reduce((sum, one) => sum + (one.cost ?? 0), 0);
   const tokens = why.usage.reduce((sum, one) => sum + one.input + one.output + one.cacheRead + one.cacheWrite, 0);
   return [
-    top(why.id, `${why.sender || "Somebody"} in ${why.chatName ?? why.channel}, ${new Date(why.createdAt).toLocaleString()}`),
+    top(why.id, `${why.sender || "Somebody"}, on ${why.channel}${why.chatName && why.chatName !== why.sender ? ` in ${why.chatName}` : ""}, ${new Date(why.createdAt).toLocaleString()}`),
     el("section", {class: "panel", "aria-label": "Why"}, el("ul", {}, el("li", {class: "item"}, markOf({state: why.state}), el("div", {}, el("h2", {}, why.state.replaceAll("_", " ")), el("p", {}, why.reason)), el("div", {class: "acts"}, why.until ? el("span", {class: "until"}, "in ", until(why.until)) : null, message ? storyActs(message) : null)))),
     message ? el("section", {class: "panel", "aria-label": "Text"}, el("header", {}, el("h2", {}, message.sender), el("span", {}, `to ${message.agent}`)), el("pre", {class: "text"}, message.message || "(no text)")) : null,
     message ? el("section", {class: "panel", "aria-label": "Story"}, el("header", {}, el("h2", {}, "Story"), el("span", {}, [`${message.retryCount + (message.status === "completed" ? 1 : 0)} tries`, tokens ? `${tokens.toLocaleString("en")} tokens` : null, cost ? money(cost) : null].filter(Boolean).join(" · "))), timeline(message)) : null,
