@@ -26,13 +26,14 @@ from shared.db.access import albums
 from shared.db.engine import meta
 from shared.db.engine.connection import savepoint
 from shared.db.engine.past import Past
+from shared.db.platforms import progress_lines
 from shared.db.queue import claims, events, messages, past_replays, ready_sessions, spoken
 from shared.db.queue.claims import Claim
 from shared.db.queue.events import EventData
 from shared.db.queue.message_row import UnreadableMessage
 from shared.db.queue.ready_sessions import ReadySession
 from shared.db.roster import agent_pauses, agents, teams
-from shared.queue import series, turns
+from shared.queue import progress, series, turns
 from shared.queue.platforms import pacing
 from shared.queue.turns import RetryPolicy
 from shared.roster.served_accounts import ServedAccounts
@@ -47,8 +48,8 @@ from shared.turns.mcp.app import McpApp
 from shared.turns.run import program_versions
 from shared.turns.run.files.channel_files import ChannelFiles
 from shared.turns.run.paused_agents import PausedAgents
-from shared.turns.run.presence import Presence
 from shared.turns.run.settlement import UNWRITTEN_PAUSE_S, Settlement
+from shared.turns.run.showing.presence import Presence
 from shared.turns.run.telling import Telling
 from shared.turns.run.turn_runner import RunningTurn, TurnRunner
 
@@ -166,6 +167,7 @@ class Dispatch(WorkerService):
         if await self.paused_agents.look(now_ms=clock.now_ms()):
             self._backlog.forget()
         await self._join_albums()
+        await self._remove_progress_lines()
         self._interrupt()
         for turn in self.running_turns.values():
             turn.look()
@@ -196,6 +198,13 @@ class Dispatch(WorkerService):
             self.kick("deliver")
         if any(each.stored for each in handled):
             self._backlog.forget()
+
+    async def _remove_progress_lines(self) -> None:
+        """Take away what told of turns that are over, whatever ended them."""
+        if not progress_lines.over(self.reader):
+            return
+        await self.writer.run(lambda conn: progress.remove_old(conn, now_ms=clock.now_ms()), durable=False)
+        self.kick("deliver")
 
     async def _start(self, taken: list[ReadySession]) -> None:
         by_session = {each.session_id: each for each in taken}

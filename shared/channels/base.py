@@ -75,6 +75,7 @@ class Traits:
         direct_by_sender: a person's ``sender_id`` is also the id of the direct chat; else ``open_direct`` opens one.
         has_buttons: messages can carry buttons.
         has_edits: a message that was sent can get another text; ``Channel.send`` takes ``Outgoing.edits``.
+        has_removals: ``Channel.remove`` works.
         has_reactions: ``Channel.react`` works.
         reactions: the emoji that ``Channel.react`` takes; empty: any.
         nearest_reaction: which of *reactions* says what another emoji says; it raises PermanentError where none does.
@@ -98,6 +99,7 @@ class Traits:
     direct_by_sender: bool
     has_buttons: bool
     has_edits: bool = False
+    has_removals: bool = False
     has_reactions: bool = False
     reactions: tuple[str, ...] = ()
     nearest_reaction: Callable[[str], str] | None = None
@@ -142,9 +144,9 @@ class Registration:
 class Channel(Protocol):
     """One account: one bot or app of one platform.
 
-    A channel that can't do one of the optional operations (``react``, ``make_topic``, ``end_wait``, ``typing``,
-    ``draft``, ``fetch``, ``registration``) says so in its ``Traits``, and raises ``NotPossible`` when it is asked all
-    the same.
+    A channel that can't do one of the optional operations (``react``, ``remove``, ``make_topic``, ``end_wait``,
+    ``typing``, ``draft``, ``fetch``, ``registration``) says so in its ``Traits``, and raises ``NotPossible`` when it is
+    asked all the same.
     """
 
     @property
@@ -212,6 +214,14 @@ class Channel(Protocol):
 
         Raises:
             RateLimited, NotSent, TokenRefused, PermanentError: as for ``send``.
+            RetryableError: another attempt may succeed. An ``OutcomeUnknown`` says ``is_repeatable``.
+        """
+
+    async def remove(self, message_id: str, to: Outgoing, client: Client) -> None:
+        """Remove our message with the platform's id *message_id* from the chat of *to*. Safe to call twice.
+
+        Raises:
+            RateLimited, NotSent, TokenRefused, PermanentError: as for ``send``; a message that is gone may be one.
             RetryableError: another attempt may succeed. An ``OutcomeUnknown`` says ``is_repeatable``.
         """
 
@@ -317,6 +327,10 @@ class PlainChannel:
     async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:
         """See ``Channel.react``."""
         raise NotPossible("the channel has no reactions; nothing was done")
+
+    async def remove(self, message_id: str, to: Outgoing, client: Client) -> None:
+        """See ``Channel.remove``."""
+        raise NotPossible("the channel can't remove a message; nothing was done")
 
     async def make_topic(self, name: str, to: Outgoing, client: Client) -> str:
         """See ``Channel.make_topic``."""

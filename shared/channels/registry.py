@@ -24,6 +24,7 @@ _CHANNELS = {
             direct_by_sender=False,
             has_buttons=True,
             has_edits=True,
+            has_removals=True,
             has_reactions=True,
             wait_ms=15 * 60_000,
             typing_every_ms=8_000,

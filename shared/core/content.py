@@ -170,6 +170,8 @@ class ResponseContent(TypedDict, total=False):
         poll: the response is a poll, and its text says the same in words. ``turns.tools.media`` writes it.
         sticker: the response is a sticker: the attachment of a message, as its channel's adapter gave it. Likewise.
         topic: the response begins a topic of this name, and is its first message. Likewise.
+        removes: the response is no message: it removes that of an earlier response, by ``responses.id``.
+            ``queue.progress`` writes it.
         ends_wait: the response is no message: its event gets no answer, and the platform stops showing that it awaits
             one. ``queue.endings`` writes it.
     """
@@ -187,6 +189,7 @@ class ResponseContent(TypedDict, total=False):
     poll: "PollContent"
     sticker: dict[str, Any]
     topic: str
+    removes: int
     ends_wait: bool
 
 

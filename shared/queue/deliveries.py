@@ -44,7 +44,7 @@ class Sending:
     Attributes:
         is_first: no response to the same platform event has gone out yet.
         edits: the platform's id of the message that it replaces, or None.
-        target: the platform's id of the message that it reacts to, or None.
+        target: the platform's id of the message that it reacts to or removes, or None.
     """
 
     response: Response
@@ -68,6 +68,11 @@ class Sending:
         return self.response.content.get("topic")
 
     @property
+    def removes(self) -> bool:
+        """The response is no message: it removes an earlier one."""
+        return "removes" in self.response.content
+
+    @property
     def ends_wait(self) -> bool:
         """The response is no message: its event gets no answer."""
         return bool(self.response.content.get("ends_wait"))
@@ -88,8 +93,8 @@ class Sending:
         return PartPlan(render, response.message, files, response.cuts, part_plan.read(response.unsent_files))
 
     def is_repeatable(self, index: int) -> bool:
-        """Whether part *index* can be sent twice without harm: it changes a message, or sets a reaction."""
-        return self.reaction is not None or (index == 0 and self.edits is not None)
+        """Whether part *index* can be sent twice without harm: it changes or removes a message, or sets a reaction."""
+        return self.reaction is not None or self.removes or (index == 0 and self.edits is not None)
 
     def outgoing(self, index: int, *, of: int, topic_id: str | None = None) -> Outgoing:
         """Where part *index* of *of* goes: the first part replaces the edited message, the last has the buttons.
@@ -138,13 +143,16 @@ def claim(conn: apsw.Connection, response_id: int, *, token: str, now_ms: int, l
         return None
     is_first = not responses.was_answered(conn, response)
     edits = _edited(conn, response) if "edits" in response.content else None
-    target = _target(conn, response) if "reaction" in response.content else None
+    target = _target(conn, response)
     return Sending(response, is_first, edits, target)
 
 
 def _target(conn: apsw.Connection, response: Response) -> str | None:
-    """The platform's id of the message that the response reacts to; of one of our own, as it is known by now."""
-    reaction = response.content["reaction"]
+    """The platform's id of the message that the response reacts to or removes; of our own, as it is known by now."""
+    reaction = response.content.get("reaction")
+    if reaction is None:
+        removed = response.content.get("removes")
+        return None if removed is None else responses.sent_as(conn, removed, chat_id=response.chat_id)
     row = reaction.get("row")
     return reaction.get("message_id") if row is None else responses.sent_as(conn, row, chat_id=response.chat_id)
 

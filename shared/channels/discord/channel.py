@@ -283,6 +283,10 @@ class DiscordChannel:
         """See ``Channel.react``."""
         await self.api.react(emoji, message_id, to, client)
 
+    async def remove(self, message_id: str, to: Outgoing, client: Client) -> None:
+        """See ``Channel.remove``. Source: https://docs.discord.com/developers/resources/message#delete-message."""
+        await self.api.do(client, "DELETE", routes.message_url(message_id, to, self.api.base))
+
     async def make_topic(self, name: str, to: Outgoing, client: Client) -> str:
         """A public thread of the channel. See ``Channel.make_topic``."""
         return await self.api.make_topic(name, to, client)

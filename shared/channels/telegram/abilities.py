@@ -13,6 +13,7 @@ TRAITS = Traits(
     has_buttons=True,
     manages_bots=True,
     has_edits=True,
+    has_removals=True,
     has_reactions=True,
     reactions=reactions.ALLOWED,
     nearest_reaction=reactions.nearest,

@@ -226,6 +226,15 @@ class TelegramChannel:
         outcome = "permanent" if result.outcome == "give_way" else result.outcome
         return replace(result, outcome=outcome, is_repeatable=True)
 
+    async def remove(self, message_id: str, to: Outgoing, client: Client) -> None:
+        """See ``Channel.remove``. Source: #deletemessage (within 48 hours)."""
+        body = {"chat_id": number(to.platform_id), "message_id": number(message_id)}
+        try:
+            result = await self.api.call("deleteMessage", body, client)
+        except OutcomeUnknown as error:
+            result = CallResult("unknown", str(error))
+        platform_api.expect_success(replace(result, is_repeatable=True))
+
     async def make_topic(self, name: str, to: Outgoing, client: Client) -> str:
         """A topic of a forum, or of a direct chat where the bot has topics. See ``Channel.make_topic``.
 

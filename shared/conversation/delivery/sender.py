@@ -140,6 +140,8 @@ class Sender:
     def _work_of(self, sending: Sending) -> Callable[[Channel, Sending], Awaitable[int]]:
         if sending.ends_wait:
             return self._end_wait
+        if sending.removes:
+            return self._remove
         return self._react if sending.reaction else self._send_parts
 
     async def _end_wait(self, channel: Channel, sending: Sending) -> int:
@@ -256,6 +258,17 @@ class Sender:
         await self._within_lease(react, is_repeatable=True)
         await self._acknowledge(sending.response)
         return 1
+
+    async def _remove(self, channel: Channel, sending: Sending) -> int:
+        """Remove the message that the response names. One that never arrived, or that can't be removed, stays so."""
+        if sending.target is not None:
+            remove = channel.remove(sending.target, sending.outgoing(0, of=1), self._client)
+            try:
+                await self._within_lease(remove, is_repeatable=True)
+            except PermanentError as error:
+                log.info("deliver.not_removed", response_id=sending.response.id, reason=str(error))
+        await self._acknowledge(sending.response)
+        return 0
 
     async def _within_lease(self, work: Coroutine[Any, Any, T], *, is_repeatable: bool, uploads: bool = False) -> T:
         limit_s = send_limit_s(self._settings.lease_ms, uploads=uploads)

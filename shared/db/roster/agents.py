@@ -179,6 +179,14 @@ class Agent:
             "people see a preview of the answer, with a stop button, where the platform has previews",
         ),
     ] = False
+    progress: Annotated[
+        bool,
+        RowSetting(
+            "Tell in the chat what the agent does while it works, in one line that changes and is removed at the end.",
+            "tells what it does",
+            "one line in the chat says what the agent does; it changes, and is removed when the turn is over",
+        ),
+    ] = False
     transcriber: Annotated[
         str | None,
         MaxLen(1000),

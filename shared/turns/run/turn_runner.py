@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 
 from shared.agents import leftover_processes
-from shared.agents.base import Turn
+from shared.agents.base import Acted, ProviderEvent, Turn
 from shared.agents.programs.sandboxes import Sandboxes
 from shared.core import content, logs
 from shared.core.errors import ClaimLost, NotFound, WrongState
@@ -33,8 +33,8 @@ from shared.turns.run.agent_run import AgentAnswer, Outcome, TurnWatch, run_agen
 from shared.turns.run.files import hearing
 from shared.turns.run.files.inbox import Fetch, no_channel
 from shared.turns.run.permissions import TurnPermissions
-from shared.turns.run.presence import Presence, SaidSoFar
 from shared.turns.run.settlement import Settlement
+from shared.turns.run.showing.presence import Presence, SaidSoFar
 from shared.turns.run.sounds import SoundMakers
 from shared.turns.tools import company
 from shared.turns.tools.toolbox import Caller, SessionToolbox
@@ -157,13 +157,18 @@ class TurnRunner:
                     answered,
                     self._sandboxes,
                     self._fetch,
-                    TurnWatch(said.say, lambda _: self._on_event(turn)),
+                    TurnWatch(said.say, partial(self._happened, turn, said)),
                     partial(self._hear, turn),
                     turn.permissions,
                 )
         finally:
             tools.close()
             await asyncio.shield(turn.permissions.close())
+
+    def _happened(self, turn: RunningTurn, said: SaidSoFar, event: ProviderEvent) -> None:
+        if isinstance(event, Acted):
+            said.acts.append(event.tool)
+        self._on_event(turn)
 
     def _shown(self, claim: Claim) -> AbstractAsyncContextManager[SaidSoFar]:
         """Typing in the chat. A task that may ask no model shows none."""

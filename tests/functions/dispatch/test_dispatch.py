@@ -18,7 +18,7 @@ from shared.core.time import clock
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import messages
 from shared.db.roster import agents, chats
-from shared.queue import turns
+from shared.queue import progress, turns
 from shared.queue.teamwork import mailbox
 from shared.roster import agents_and_teams, wirings
 from shared.runtime.kick import Kicker
@@ -548,6 +548,17 @@ def test_dispatch_sleeps_until_the_album_is_whole(conn, wired_chat):
     (due_s,) = step()
     assert 50 < due_s <= 61
     assert column(conn, "SELECT id FROM messages") == []
+
+
+def test_the_line_of_a_turn_that_is_over_is_removed_behind_its_answer(conn):
+    put(conn)
+    before = take(conn, token="turn_before")
+    with transaction(conn):
+        progress.show(conn, before, before.asked[0], "working …", now_ms=clock.now_ms())
+        turns.release(conn, before, now_ms=clock.now_ms())
+    step(2)
+    assert column(conn, "SELECT message FROM responses ORDER BY id") == ["working …", "", "You said: hello"]
+    assert column(conn, "SELECT count(*) FROM progress_lines") == [0]
 
 
 def test_a_message_without_a_text_is_about_its_file(conn, wired_chat):

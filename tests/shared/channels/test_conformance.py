@@ -103,6 +103,7 @@ def operations(name, calls):
     return {
         "react": lambda: adapter.react(emoji, "77", to, calls.client),
         "take back": lambda: adapter.react(None, "77", to, calls.client),
+        "remove": lambda: adapter.remove("77", to, calls.client),
         "make a topic": lambda: adapter.make_topic("Plans", to, calls.client),
         "typing": lambda: adapter.typing(to, calls.client),
         "draft": lambda: adapter.draft("**half", 7, to, calls.client),
@@ -117,6 +118,7 @@ def possible(name):
     facts = {
         "react": traits.has_reactions,
         "take back": traits.has_reactions,
+        "remove": traits.has_removals,
         "make a topic": traits.makes_topics,
         "typing": traits.typing_every_ms is not None,
         "draft": traits.draft_every_ms is not None,
@@ -131,7 +133,7 @@ every_operation = pytest.mark.parametrize(
     [
         (name, operation)
         for name in registry.PLATFORMS
-        for operation in ("react", "take back", "make a topic", "typing", "draft", "fetch", "registration")
+        for operation in ("react", "take back", "remove", "make a topic", "typing", "draft", "fetch", "registration")
     ],
 )
 

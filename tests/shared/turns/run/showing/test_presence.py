@@ -10,7 +10,7 @@ from shared.channels import registry
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.roster.served_accounts import ServedAccounts
-from shared.turns.run.presence import FIRST_AFTER_S, REPEAT_DRAFT_S, Presence
+from shared.turns.run.showing.presence import FIRST_AFTER_S, FIRST_LINE_S, REPEAT_DRAFT_S, REPEAT_LINE_S, Presence
 from tests.fake_client import FakeClient
 from tests.shared.turns.tools.calls import process_on
 from tests.support import NOW, column, make_agent, put, take
@@ -280,3 +280,77 @@ def test_a_group_has_no_drafts(conn, db):
     make_agent(conn, "assistant", drafts=True, is_default=True)
     put(conn, content={"is_group": True})
     assert drafts(watch(conn, db, half_a_minute)) == []
+
+
+# -- the line that tells what the agent does
+
+LINES = "SELECT message, content FROM responses ORDER BY id"
+AT_FIRST = FIRST_AFTER_S + FIRST_LINE_S
+
+
+async def written(conn, count):
+    while column(conn, "SELECT count(*) FROM responses")[0] < count:  # noqa: ASYNC110 - a thread writes them
+        await asyncio.sleep(0)
+
+
+async def sent(conn, count=1):
+    """As ``deliver`` does with what waits, once so many responses are written."""
+    await written(conn, count)
+    rows(conn, "UPDATE responses SET status = 'acked', acked_at = 1, parts = '[\"70\"]' WHERE status = 'pending'")
+
+
+@pytest.mark.parametrize("channel", ["telegram", "discord"])
+def test_a_line_tells_what_the_agent_does_and_changes(conn, db, channel):
+    make_agent(conn, "assistant", progress=True)
+    put(conn, content={"is_group": True})
+    of_channel(conn, channel)
+
+    async def act(timers, platform, said):
+        said.acts.append("Read")
+        await timers.move(AT_FIRST - 0.1)
+        assert rows(conn, LINES) == []
+        await timers.move(0.2)
+        await sent(conn)
+        said.acts += ["Read", "Grep"]
+        await timers.move(REPEAT_LINE_S)
+        await sent(conn, 2)
+
+    watch(conn, db, act)
+    (line,) = column(conn, "SELECT min(id) FROM responses")
+    assert rows(conn, LINES) == [("reading a file …", "{}"), ("reading 3 files …", f'{{"edits": {line}}}')]
+    assert column(conn, "SELECT count(*) FROM responses WHERE in_reply_to IS NOT NULL OR agent IS NOT NULL") == [0]
+
+
+def test_a_change_waits_until_the_one_before_it_is_sent_and_none_says_the_same_twice(conn, db):
+    make_agent(conn, "assistant", progress=True)
+    put(conn)
+
+    async def act(timers, platform, said):
+        await timers.move(AT_FIRST + 0.1)
+        await written(conn, 1)
+        said.acts.append("Read")
+        await timers.move(3 * REPEAT_LINE_S)
+        assert column(conn, "SELECT message FROM responses") == ["working …"]
+        await sent(conn)
+        await timers.move(REPEAT_LINE_S)
+        await sent(conn, 2)
+        await timers.move(3 * REPEAT_LINE_S)
+
+    watch(conn, db, act)
+    assert column(conn, "SELECT message FROM responses") == ["working …", "reading a file …"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "content"),
+    [({}, {}), ({"progress": True, "drafts": True}, {}), ({"progress": True}, {"context": {"receiver_user_id": "5"}})],
+    ids=["an agent that wants none", "a draft is shown", "only one person of the group may see it"],
+)
+def test_there_is_no_line(conn, db, settings, content):
+    make_agent(conn, "assistant", **settings)
+    put(conn, content=content)
+
+    async def act(timers, platform, said):
+        await timers.move(60)
+
+    watch(conn, db, act)
+    assert rows(conn, LINES) == []

@@ -1,13 +1,14 @@
-"""What people see of a turn while it runs: that the agent types, and, where its row wants it, a draft of its answer.
+"""What people see of a turn while it runs: that the agent types, and, where its row wants it, a draft or a line.
 
-Nothing here is said: both vanish by themselves, and a failure changes nothing for the turn. They go on with the turn,
-so whatever run of it comes after a restart shows them again.
+Nothing here is said, and a failure changes nothing for the turn. Typing and the draft of an answer vanish by
+themselves. The line that tells what the agent does is a row (``shared.queue.progress``), which is removed when the turn
+is over. All go on with the turn, so whatever run of it comes after a restart shows them again.
 """
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -22,14 +23,18 @@ from shared.db.platforms import drafts
 from shared.db.queue.claims import Claim
 from shared.db.queue.message_row import Message
 from shared.db.roster import agents
+from shared.queue import progress
 from shared.queue.teamwork import mailbox
 from shared.roster.served_accounts import ServedAccounts
 from shared.runtime.http_client import Client
+from shared.turns.run.showing import progress_words
 
 log = logs.get()
 
 FIRST_AFTER_S = 0.3  # a turn that is over by then shows nothing, and costs no call
 REPEAT_DRAFT_S = 20.0  # a platform forgets a draft that isn't repeated: Telegram after 30 s
+FIRST_LINE_S = 3.0  # of progress, from the first preview on: a line for a short turn would only disturb
+REPEAT_LINE_S = 10.0  # each change counts for the limits of its chat
 _LIMIT_S = 10.0  # for one call
 
 
@@ -44,6 +49,9 @@ class ShowsTurns(Protocol):
     def writer(self) -> Writer:
         """Runs transactions."""
 
+    def kick(self, *names: str) -> None:
+        """Wake these functions."""
+
 
 @dataclass(slots=True)
 class SaidSoFar:
@@ -51,11 +59,13 @@ class SaidSoFar:
 
     Attributes:
         text: reads it.
+        acts: the names of the tools that it has used.
         is_shown: calls of the platform may be under way.
     """
 
     text: Callable[[], str]
     changed: asyncio.Event
+    acts: list[str] = field(default_factory=list)
     is_shown: bool = False
 
     @classmethod
@@ -130,6 +140,8 @@ class Presence:
         is_group = bool(stage.person.content.get("is_group"))
         if stage.traits.draft_every_ms is not None and agent is not None and agent.drafts and not is_group:
             yield self._draft(stage, claim, said, stage.traits.draft_every_ms / 1000)
+        elif agent is not None and agent.progress and stage.traits.has_edits and stage.traits.has_removals:
+            yield self._tell_progress(stage, claim, said)
 
     async def _type(self, stage: Stage, every_s: float) -> None:
         """Show "typing" until cancelled, or until the platform can't show it."""
@@ -149,6 +161,27 @@ class Presence:
                 return
             await self._sleep(every_s)
             await self._wait_for_change(said)
+
+    async def _tell_progress(self, stage: Stage, claim: Claim, said: SaidSoFar) -> None:
+        """Tell what the agent does until cancelled, in the line of the turn."""
+        await self._sleep(FIRST_LINE_S)
+        shown = ""
+        while True:
+            text = progress_words.of(said.acts)
+            if text != shown and await self._change_line(stage, claim, text):
+                shown = text
+            await self._sleep(REPEAT_LINE_S)
+
+    async def _change_line(self, stage: Stage, claim: Claim, text: str) -> bool:
+        """Whether the line is on its way to say *text*."""
+        show = partial(progress.show, claim=claim, person=stage.person, text=text, now_ms=self._now_ms())
+        try:
+            is_changed: bool = await self._service.writer.run(show, durable=False)
+        except apsw.Error:
+            log.exception("turn.progress_not_written", turn=claim.token)
+            return False
+        self._service.kick("deliver")
+        return is_changed
 
     async def _wait_for_change(self, said: SaidSoFar) -> None:
         """Wait for more of the answer, but no longer than the platform keeps a draft."""

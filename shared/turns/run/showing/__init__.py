@@ -1,0 +1,1 @@
+"""What people see of a turn that runs, beside what it says."""
