@@ -48,6 +48,7 @@ from shared.db.queue import (
 from shared.db.queue.schedules import missed_runs, schedule_runs
 from shared.db.roster import accounts
 from shared.db.spending import usage
+from shared.db.views.history_index import HistoryIndexer
 from shared.queue import deliveries, endings, turns
 from shared.queue.delivery_verdicts import DeliveryPolicy
 from shared.queue.turns import RetryPolicy
@@ -123,6 +124,7 @@ class Sweep(FunctionService):
         super().__init__(settings)
         self.longest_s = longest_s
         self.log = WriteAheadLog(settings.db)
+        self.index = HistoryIndexer(settings.db)
         self.looks = RegistrationLooks(settings, self.writer)
         self.running = asyncio.Lock()
         self.sizes: dict[str, BatchSize] = {}  # learned; by the chore
@@ -135,30 +137,25 @@ class Sweep(FunctionService):
         await self._rescue(swept, now_ms)
         await self._try(swept, "heartbeat", lambda conn: meta.put(conn, "heartbeat_at", str(now_ms)))
         await self._run_chores(swept, self._chores(now_ms))
-        await self._delete_old_files(swept, now_ms)
+        await self._work_in_thread(swept, now_ms)
         if any(swept.counts[each] for each in _WAKING):
             self.kick("dispatch", "deliver")
         return swept
 
-    async def _delete_old_files(self, swept: Swept, now_ms: int) -> None:
-        """What an agent sent is kept as long as its response, and at least for the days of ``_SENT_KEPT_MS``."""
+    async def _work_in_thread(self, swept: Swept, now_ms: int) -> None:
+        """Delete old files, and index what was said. What an agent sent is kept with its response, a week at least."""
         until_ms = now_ms - max(self.settings.retention_ms, _SENT_KEPT_MS)
         work = {
-            "deleted_files": partial(self._delete_sent, until_ms),
-            "deleted_of_boxes": partial(self._delete_of_boxes, now_ms),
+            "deleted_files": lambda: old_files.delete_sent(self._reader(), self.settings.files, older_than_ms=until_ms),
+            "deleted_of_boxes": lambda: old_files.delete_old(self._reader(), self.settings, now_ms=now_ms),
+            "indexed_lines": lambda: self.index.work(self._reader()),
         }
-        for name, delete in work.items():
+        for name, do in work.items():
             try:
-                swept.counts[name] = await self._in_thread(delete)
+                swept.counts[name] = await self._in_thread(do)
             except (OSError, apsw.Error):
                 log.exception("sweep.chore_failed", chore=name)
                 swept.failed.append(name)
-
-    def _delete_sent(self, until_ms: int) -> int:
-        return old_files.delete_sent(self._reader(), self.settings.files, older_than_ms=until_ms)
-
-    def _delete_of_boxes(self, now_ms: int) -> int:
-        return old_files.delete_old(self._reader(), self.settings, now_ms=now_ms)
 
     def _reader(self) -> apsw.Connection:
         if self.reader is None:

@@ -12,7 +12,11 @@ pytestmark = pytest.mark.agents
 
 PROVIDERS = {"claude": {}, "codex": {}, "opencode": {"models": "openai"}}
 GIVES_IDS = ("claude", "codex")  # to its calls
-BEFORE = {"send_message": {"text": "on my way"}, "schedule_task": {"prompt": "water the plants", "cron": "0 9 * * *"}}
+BEFORE = {
+    "send_message": {"text": "on my way"},
+    "remember": {"text": "soup", "where": "here"},
+    "schedule_task": {"prompt": "water the plants", "cron": "0 9 * * *"},
+}
 
 _people = itertools.count(8000000001)
 
@@ -79,6 +83,7 @@ def calls_of_all(conversation):
     skill = conversation.agents.folder(conversation.agent) / "skills/soups/SKILL.md"
     skill.parent.mkdir(parents=True, exist_ok=True)
     skill.write_text("Leeks first.")
+    [(line,)] = conversation.rows("SELECT line_id FROM memory_lines WHERE agent = ?", conversation.agent)
     [(task,)] = conversation.rows(
         "SELECT series_id FROM messages WHERE agent = ? AND kind = 'task'", conversation.agent
     )
@@ -104,6 +109,9 @@ def calls_of_all(conversation):
         "list_destinations": ({}, "mate: agent"),
         "read_thread": ({}, "first of all"),
         "read_skill": ({"name": "soups"}, "Leeks first."),
+        "search_history": ({"words": "first"}, "first of all"),
+        "remember": ({"text": "leeks", "where": "here"}, "Remembered as memory_"),
+        "forget_memory": ({"line": line}, f"Forgot {line}."),
         "create_agent": ({"name": "Cook", "instructions": "Cook."}, "Asked for approval as"),
         "register_agent_group": ({"agent": "mate", "chat": "den"}, "Asked for approval as"),
         "change_wiring": ({"chat": "den", "settings": {"engage_mode": "mention"}}, "Asked for approval as"),

@@ -14,6 +14,7 @@
     !pause task               pauses a task; also !resume and !cancel
     !thread                   reads this conversation
     !skill name               reads a skill
+    !search words             searches what was said before
     !remember text            remembers it for all conversations with people whom it knows; !here: for this one
     !memory                   shows what it remembers here
     !unlearn line             forgets a line
@@ -45,6 +46,7 @@ _HERE = frozenset({
     "send_message", "send_card", "edit_message", "send_file", "add_reaction", "ask_user_question", "schedule_task",
     "list_tasks", "update_task", "pause_task", "resume_task", "cancel_task", "read_thread",
     "read_skill", "send_voice", "send_poll", "send_sticker", "create_topic", "remember", "forget_memory",
+    "search_history",
 })  # fmt: skip
 _NOT_HERE = 'Echo does that only with {"tools": "all"} in its config, because it would do it for anybody.'
 _LARGEST_BYTES = 20 * 1024 * 1024
@@ -139,6 +141,7 @@ _COMMANDS: Mapping[str, Callable[[str, TurnMessage], Wanted]] = {
     "!cancel": _text("cancel_task", "task"),
     "!thread": _nothing("read_thread"),
     "!skill": _text("read_skill", "name"),
+    "!search": _text("search_history", "words"),
     "!remember": _remember("everywhere"),
     "!here": _remember("here"),
     "!unlearn": _text("forget_memory", "line"),

@@ -31,6 +31,7 @@ from shared.db.queue.sessions import Session
 from shared.db.roster import agents, memory_lines
 from shared.db.roster.agents import Agent
 from shared.db.spending.usage import TurnName
+from shared.db.views.history_index import path_of as index_of
 from shared.queue import answers, endings, series
 from shared.queue.teamwork import chains, mailbox
 from shared.queue.teamwork.chains import MailLimits
@@ -287,7 +288,7 @@ def _turn(
         token=claim.token,
         limits=_limits(agent, settings),
         leash=settings.leash,
-        private=(settings.db, settings.sockets, settings.files, settings.agents_dir),
+        private=(settings.db, index_of(settings.db), settings.sockets, settings.files, settings.agents_dir),
         sandboxes=sandboxes,
         doors=doors,
         tools=doors.tools,
@@ -299,9 +300,7 @@ def _turn(
 
 
 def _remembered(reader: apsw.Connection, agent: Agent, session: Session) -> tuple[RememberedLine, ...]:
-    if agent.memory == "off":
-        return ()
-    found = memory_lines.visible(reader, session)
+    found = [] if agent.memory == "off" else memory_lines.visible(reader, session)
     return tuple(RememberedLine(each.line_id, each.text, each.by, each.created_at) for each in found)
 
 

@@ -3,7 +3,7 @@ from shared.queue import turns
 from shared.queue.teamwork import mailbox
 from shared.queue.turns import TurnReply
 from tests.shared.turns.tools.calls import Running, running, team_mate
-from tests.support import NOW, put, take
+from tests.support import NOW, make_agent, put, take
 
 
 def test_a_conversation_is_read_oldest_first_and_only_this_one(conn, db):
@@ -57,3 +57,42 @@ def test_a_skill_of_the_agents_folder_is_read(conn, db, tmp_path):
         mine = Running(turn.process, db, turn.claim, agents_dir=tmp_path / "agents")
         assert mine.say("read_skill", name="invoices") == "Add 8.1 percent."
         assert mine.refusal("read_skill", name="bills") == "you have no skill 'bills'; your skills: invoices"
+
+
+def test_the_history_is_searched_oldest_first_with_the_numbers_of_the_lines(conn, db):
+    with running(conn, db, text="tea at nine") as turn:
+        with transaction(conn):
+            turns.settle(conn, turn.claim, [TurnReply("Tea is ready.", turn.claim.asked[0])], None, now_ms=NOW)
+        put(conn, "second")
+        later = Running(turn.process, db, take(conn, token="turn_b"))
+        assert later.say("search_history", words="tea").splitlines() == [
+            "1 [2027-01-15T08:00:00Z] Ana: tea at nine",
+            "2 [2027-01-15T08:00:00Z] assistant: Tea is ready.",
+        ]
+        assert later.say("search_history", words="tea", limit=1).splitlines() == [
+            "There may be older ones: before=2.",
+            "2 [2027-01-15T08:00:00Z] assistant: Tea is ready.",
+        ]
+        assert later.say("search_history", words="tea", before=2).endswith("tea at nine")
+        assert later.say("search_history", words="coffee") == "Nothing was found in what you may see here."
+
+
+def test_the_history_is_searched_by_the_clock_of_the_agent(conn, db):
+    make_agent(conn, "assistant", timezone="Asia/Tokyo")
+    with running(conn, db, text="tea at nine") as turn:
+        with transaction(conn):
+            turns.settle(conn, turn.claim, [], None, now_ms=NOW)
+        put(conn, "second")
+        later = Running(turn.process, db, take(conn, token="turn_b"))
+        assert "tea" in later.say("search_history", since="2027-01-15T17:00", until="2027-01-15T17:01")
+        assert "Nothing" in later.say("search_history", since="2027-01-15T17:01")
+        assert "Nothing" in later.say("search_history", until="2027-01-15T08:00:00+00:00")
+        assert "argument 'since': 'monday' is no instant" in later.refusal("search_history", since="monday")
+        assert "give 'words', 'since' or 'until'" in later.refusal("search_history")
+
+
+def test_a_direct_chats_words_are_not_found_in_another_chat(conn, db):
+    with running(conn, db, text="my secret") as turn, running(conn, db, chat="300") as other:
+        with transaction(conn):
+            turns.settle(conn, turn.claim, [], None, now_ms=NOW)
+        assert "Nothing" in other.say("search_history", words="secret")

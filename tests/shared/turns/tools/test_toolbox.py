@@ -51,7 +51,16 @@ def test_the_issues_tools_are_all_there():
             "reset_session",
             "resume_task",
         ),
-        *("schedule_task", "send_card", "send_file", "send_message", "send_poll", "send_sticker", "send_to_agent"),
+        *(
+            "schedule_task",
+            "search_history",
+            "send_card",
+            "send_file",
+            "send_message",
+            "send_poll",
+            "send_sticker",
+            "send_to_agent",
+        ),
         *("send_voice", "update_task"),
     ]
 
@@ -164,6 +173,7 @@ GIVEN = {
     "edit_message": {"message": 1, "text": "x"},
     "read_thread": {},
     "read_skill": {"name": "x"},
+    "search_history": {"words": "x"},
     "remember": {"text": "x", "where": "here"},
     "forget_memory": {"line": "memory_1"},
     "register_agent_group": {"agent": "bob", "chat": "family"},
