@@ -30,10 +30,16 @@ def leave(
     *,
     agent: str | None,
     session_id: int | None,
+    origin: str | None,
     about: MessageContent | None = None,
     now_ms: int,
 ) -> None:
-    """Leave *text* for the agent's next turn in that session, or in its successor; nothing where there is none."""
+    """Leave *text* for the agent's next turn in that session, or in its successor; nothing where there is none.
+
+    Args:
+        origin: what began the chain of what it is about, see ``core.hops``: who forgets a person finds the note by it.
+        about: more of its content.
+    """
     going_on = None if agent is None or session_id is None else sessions.going_on(conn, session_id, agent)
     if agent is None or going_on is None:
         return
@@ -43,7 +49,7 @@ def leave(
         platform_id=agent,
         sender=_SENDER,
         message=text[:_LONGEST],
-        content=content.encode(about or {}),
+        content=content.encode({**(about or {}), **({"origin": origin} if origin else {})}),
         agent=agent,
         session_id=going_on,
         kind="system",
@@ -53,12 +59,23 @@ def leave(
 
 
 def leave_unsent_files(
-    conn: apsw.Connection, sentences: Sequence[str], *, agent: str | None, session_id: int | None, now_ms: int
+    conn: apsw.Connection,
+    sentences: Sequence[str],
+    *,
+    agent: str | None,
+    session_id: int | None,
+    origin: str | None,
+    now_ms: int,
 ) -> None:
     """Files of an answer were not sent, and its person read these *sentences* of ``part_plan.told``."""
     if sentences:
         text = "\n".join(("Files of your last answer did not reach the person.", *sentences))
-        leave(conn, text, agent=agent, session_id=session_id, now_ms=now_ms)
+        leave(conn, text, agent=agent, session_id=session_id, origin=origin, now_ms=now_ms)
+
+
+def origin_of(response: Response) -> str:
+    """What began the chain of the turn that said this."""
+    return response.content.get("origin") or response.message_id
 
 
 def leave_undelivered(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *, now_ms: int) -> None:
@@ -80,6 +97,7 @@ def leave_undelivered(conn: apsw.Connection, response: Response, verdict: Respon
         "\n".join(lines),
         agent=response.agent,
         session_id=response.session_id,
+        origin=origin_of(response),
         about={"undelivered": response.id},
         now_ms=now_ms,
     )

@@ -197,7 +197,14 @@ def acknowledge(
         ClaimLost: the claim lost its lease; the caller's transaction must roll back.
     """
     responses.ack(conn, response, parts, also, now_ms=now_ms)
-    agent_notes.leave_unsent_files(conn, unsent, agent=response.agent, session_id=response.session_id, now_ms=now_ms)
+    agent_notes.leave_unsent_files(
+        conn,
+        unsent,
+        agent=response.agent,
+        session_id=response.session_id,
+        origin=agent_notes.origin_of(response),
+        now_ms=now_ms,
+    )
     series.advance_responses(conn, now_ms=now_ms)
 
 

@@ -40,7 +40,7 @@ def stop(conn: apsw.Connection, message: Message, reason: str, *, now_ms: int) -
     deadlines.answered(conn, message, now_ms=now_ms)
     sender = message.from_agent or message.sender
     said = f"You had no turn for a message of {sender}: {reason}. It was:\n{message.message}"
-    agent_notes.leave(conn, said, agent=message.agent, session_id=message.session_id, now_ms=now_ms)
+    agent_notes.leave(conn, said, agent=message.agent, session_id=message.session_id, origin=origin, now_ms=now_ms)
     refused = MailRefused(reason, origin=origin, cause=message, sender=message.agent, recipients=(), is_cost=True)
     tell(conn, refused, now_ms=now_ms)
 
@@ -49,7 +49,7 @@ def _note(conn: apsw.Connection, agent: str, refused: MailRefused, *, now_ms: in
     """Context in the agent's mailbox session: a turn about it would cost more."""
     session = sessions.ensure(conn, agent, None, None, now_ms=now_ms)
     said = f"The work that you and {refused.sender} did for each other has ended: {refused.reason}."
-    agent_notes.leave(conn, said, agent=agent, session_id=session, now_ms=now_ms)
+    agent_notes.leave(conn, said, agent=agent, session_id=session, origin=refused.origin, now_ms=now_ms)
 
 
 def _origin(conn: apsw.Connection, refused: MailRefused) -> Message | None:

@@ -252,7 +252,8 @@ def _tell_agent(
     note = "\n\n".join(
         f"Your message to {each.to} was not sent: {each.reason}. It was:\n{each.text}" for each in refused
     )
-    agent_notes.leave(conn, note, agent=asked.agent, session_id=asked.session_id, now_ms=now_ms)
+    origin = hops.origin(asked.content, asked.message_id)
+    agent_notes.leave(conn, note, agent=asked.agent, session_id=asked.session_id, origin=origin, now_ms=now_ms)
     events.append(
         conn,
         "handoff_refused",

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import apsw
 
+from shared.core import hops
 from shared.db.queue import agent_messages, claims, events, responses, sessions, spoken
 from shared.db.queue.claims import Claim
 from shared.queue import agent_notes, endings, series
@@ -47,8 +48,9 @@ def settle(
     news = outward(conn, claim.agent, claim.session_id, turn_replies, now_ms, limits)
     responses.enqueue_many(conn, news, now_ms=now_ms)
     for each in turn_replies:
+        origin = hops.origin(each.asked.content, each.asked.message_id)
         agent_notes.leave_unsent_files(
-            conn, each.problems, agent=claim.agent, session_id=claim.session_id, now_ms=now_ms
+            conn, each.problems, agent=claim.agent, session_id=claim.session_id, origin=origin, now_ms=now_ms
         )
     ended_ms = now_ms + max(0, len(turn_replies) - 1)  # not before the last response
     answered_ids = {each.asked.id for each in turn_replies} or spoken.answered(conn, claim.token)

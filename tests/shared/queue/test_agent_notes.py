@@ -168,7 +168,17 @@ def test_the_operator_who_sends_it_again_takes_the_note_back(conn):
         dead_responses.retry(conn, response.id, now_ms=NOW)
     found = rows(conn, "SELECT status, content FROM messages WHERE kind = 'system' ORDER BY id")
     assert [(status, json.loads(content)) for status, content in found] == [
-        ("cancelled", {"undelivered": response.id}),
-        ("pending", {"undelivered": other.id}),
+        ("cancelled", {"undelivered": response.id, "origin": response.message_id}),
+        ("pending", {"undelivered": other.id, "origin": other.message_id}),
     ]
     assert row_of(conn, "responses", response.id)["status"] == "pending"
+
+
+def test_who_forgets_a_person_finds_what_agents_were_told_because_of_them(conn):
+    """``spark_jobs.mart.traces`` looks for the origin."""
+    put(conn)
+    asked = column(conn, "SELECT message_id FROM messages")[0]
+    fail(conn, said(conn, message_id=asked))
+    fail(conn, said(conn, content={"origin": "telegram_a"}))
+    found = column(conn, "SELECT content ->> '$.origin' FROM messages WHERE kind = 'system' ORDER BY id")
+    assert found == [asked, "telegram_a"]

@@ -102,6 +102,9 @@ def test_what_may_not_be_sent_is_not_lost(conn, team, tag, shown):
     assert (agent, trigger, kind) == ("assistant", 0, "system")
     assert note.startswith(f"Your message to {shown} was not sent: ")
     assert note.endswith("It was:\nsecret")
+    assert column(conn, "SELECT content ->> '$.origin' FROM messages WHERE kind = 'system'") == [
+        column(conn, "SELECT message_id FROM messages WHERE id = 1")[0]
+    ]
     event = row(conn, "events", column(conn, "SELECT id FROM events WHERE type = 'handoff_refused'")[0])
     assert json.loads(event["data"]) == {"from_agent": "assistant", "texts": 1}
 
