@@ -67,3 +67,8 @@ def test_only_an_album_has_parts():
 )
 def test_what_a_person_sees_tells_whether_something_changed(text, files, is_same):
     assert versions.is_same(original('[{"url": "https://cdn/1?ex=1", "name": "x"}]'), text, files) is is_same
+
+
+def test_the_words_that_we_heard_in_a_voice_message_are_no_change_of_it():
+    heard = original('[{"kind": "voice", "file_id": "a", "transcript": "buy milk"}]')
+    assert versions.is_same(heard, "words", [{"kind": "voice", "file_id": "a"}])
