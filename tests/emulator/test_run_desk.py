@@ -172,3 +172,31 @@ def test_every_page_is_readable_and_named_and_scrolls_no_way_but_down(
         assert len(named) > 8
 
     browse(scenario, scheme=scheme, width=width, height=height)
+
+
+def test_a_postroom_with_a_token_asks_for_it_and_keeps_it_for_the_tab(
+    project: Path, emulator: Callable[..., Emulator], chromium: str
+) -> None:
+    (project / ".env").write_text("POSTROOM_API_TOKEN=the-token-of-this-postroom\n")
+    running = emulator()
+
+    async def go() -> None:
+        async with aiohttp.ClientSession() as session:
+            tab = await Tab.open(session, chromium, f"{running.url}/#/agents", is_ready=DRAWN)
+            try:
+                assert await text(tab, "h1") == "This postroom wants its token."
+                for given, title in (
+                    ("a wrong one", "This postroom wants its token."),
+                    ("the-token-of-this-postroom", "Agents"),
+                ):
+                    await tab.run("document.querySelector('#token').value = ''")
+                    await tab.click("#token")
+                    await tab.type(given)
+                    await tab.press("Enter")
+                    await tab.until(f"document.querySelector('h1').innerText === {json.dumps(title)}")
+                await tab.until("document.querySelector('.live').dataset.live === 'yes'")
+                assert await tab.run("localStorage.getItem('token')") is None
+            finally:
+                await tab.close()
+
+    asyncio.run(go())
