@@ -17,6 +17,7 @@ from emulator.cli.commands import (
     sessions,
     status,
     tools,
+    top,
     usage,
     validate,
     verify,
@@ -68,6 +69,7 @@ def add_to(app: typer.Typer) -> None:
     command(app, "diff")(seeds.show_differences)
     command(app, "seed")(seeds.seed)
     app.command("status")(status.status)
+    app.command("top")(top.top)
     app.command("doctor")(doctor.doctor)
     app.command("verify")(verify.verify)
     app.command("validate")(validate.validate)
