@@ -116,6 +116,7 @@ def calls_of_all(conversation):
         "register_agent_group": ({"agent": "mate", "chat": "den"}, "Asked for approval as"),
         "change_wiring": ({"chat": "den", "settings": {"engage_mode": "mention"}}, "Asked for approval as"),
         "reset_session": ({}, "Asked for approval as"),
+        "list_team": ({}, "team"),
         "install_tool_server": ({"server": "clock"}, "Asked for approval as"),
         "change_instructions": ({"instructions": "Be brief."}, "Asked for approval as"),
     }

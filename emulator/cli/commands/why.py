@@ -77,6 +77,7 @@ def _ways(api: RestClient, of: dict[str, Any]) -> list[str]:
     commands = {
         "agent_paused": f"agents resume {of.get('agent')}",
         "dead": f"messages retry {of['id']}",
+        "asks": f"approvals approve {of['approval']}",
         "held": f"approvals approve {of['approval']}",
         "answer_dead": f"responses retry {of['response']}",
         "paused": f"schedules resume {of['series']}",

@@ -80,6 +80,7 @@ class MessageFacts(NamedTuple):
         pause: why its agent is paused, or None; *pause_until*: when that ends by itself, or None.
         steered_into: the first message of the turn that was told this one while it ran, or None.
         gathers_until: until when its session waits for more lines of its sender, or None.
+        asks: the approval that the program of its session's turn waits for, or None; *asks_what*: its title.
     """
 
     id: int
@@ -109,6 +110,8 @@ class MessageFacts(NamedTuple):
     pause_until: int | None = None
     gathers_until: int | None = None
     steered_into: str | None = None
+    asks: str | None = None
+    asks_what: str | None = None
 
 
 MESSAGE = """
@@ -184,6 +187,15 @@ RESPONSES = f"{_RESPONSE} WHERE r.in_reply_to = :row AND r.status <> 'deleted' O
 RESPONSE = f"{_RESPONSE} WHERE r.id = :row"
 
 
+ASKS = """
+    SELECT approval_id, title
+      FROM approvals INDEXED BY approvals_pending
+     WHERE status = 'pending' AND kind = 'tool' AND session_id = :session
+     ORDER BY id
+     LIMIT 1
+"""
+
+
 def message(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageFacts | None:
     """The facts of one message; None if it is pruned."""
     found = rows(conn, MESSAGE, {"row": row_id})
@@ -197,11 +209,13 @@ def message(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageFacts 
     retrying = rows(conn, RETRYING, at)
     ((ahead,),) = rows(conn, AHEAD, at)
     ((busy,),) = rows(conn, BUSY, {"agent": agent, "session": session})
+    asks = rows(conn, ASKS, {"session": session})
     return MessageFacts._make([
         id_, message_id, agent, Place(*place), status, bool(trigger), *fields, concurrency, bool(is_gone),
         running[0][0] if running else None, *(retrying[0] if retrying else (None, None, None)), ahead, busy,
         _responses(rows(conn, RESPONSES, {"row": row_id, "now": now_ms})), bool(has_spoken), pause, pause_until,
         gathers, next((into for _, into in rows(conn, STEERED, {"id": message_id}) if into), None),
+        *(asks[0] if asks else (None, None)),
     ])  # fmt: skip
 
 

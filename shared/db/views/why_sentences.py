@@ -47,6 +47,8 @@ def of_message(facts: MessageFacts, *, now_ms: int) -> Why:
     match facts.status:
         case "completed":
             return _of_completed(facts, now_ms)
+        case "processing" if (facts.lease or 0) > now_ms and facts.asks is not None:
+            return Why("asks", f"Its turn waits for a yes or no: {facts.asks_what} ({facts.asks}).")
         case "processing" if (facts.lease or 0) > now_ms:
             return Why("running", f"Agent {facts.agent} is working on it now.")
         case "processing":

@@ -129,7 +129,7 @@ def _of_message(conn: apsw.Connection, row: int, *, now_ms: int) -> WhyView | No
         return None
     found = _view("message", facts.message_id, why_sentences.of_message(facts, now_ms=now_ms), facts)
     unsent = next((each.id for each in facts.responses if each.status != "acked"), None)
-    found.update({"agent": facts.agent, "response": unsent, "series": facts.series_id})
+    found.update({"agent": facts.agent, "response": unsent, "series": facts.series_id, "approval": facts.asks})
     found["usage"] = spending.of_message(conn, row)
     found["chain"] = spending.of_chain(conn, row)
     if facts.status in _OPEN and (copied := past.read(conn)) is not None:

@@ -7,6 +7,8 @@ import pytest
 from functions import recurrence, sweep
 from functions.deliver import Deliver
 from functions.dispatch import Dispatch
+from shared.agents.access import PermissionAsked
+from shared.conversation.access import permission_requests
 from shared.core.errors import ClaimLost
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
@@ -15,7 +17,7 @@ from shared.queue import turns
 from shared.queue.turns import TurnReply
 from shared.runtime.kick import Listener
 from tests.functions.sweep.kit import done, sweep_at
-from tests.support import LEASE, NOW, TICK, answer, column, dump, put, take
+from tests.support import LEASE, NOW, TICK, answer, column, dump, make_owner, put, take
 
 
 def test_a_sweep_rescues_turns_and_sends_whose_process_is_gone(conn):
@@ -117,3 +119,18 @@ def test_a_tick_needs_the_secret_and_may_come_twice(serving, conn, module):
     assert refused.status_code == 401
     assert {answer.status_code for answer in answers} <= {200, 202}
     assert 200 in {answer.status_code for answer in answers}
+
+
+def test_a_sweep_ends_what_programs_asked_for_in_turns_that_are_over(conn):
+    owner = make_owner(conn)
+    put(conn)
+    claim = take(conn)
+    with transaction(conn):
+        asked = permission_requests.ask(
+            conn, claim, PermissionAsked("shell", {"command": "ls"}, "call"), expires_at=NOW + 9 * LEASE, now_ms=NOW
+        )
+    assert (asked.agent, owner) == ("assistant", 1)
+    assert done(sweep_at(NOW + LEASE)) == {}
+    assert done(sweep_at(NOW + LEASE + 1)) == {"rescued_turns": 1, "ended_prompts": 1}
+    assert column(conn, "SELECT payload ->> 'withdrawn' FROM approvals") == ["its turn is over, and nothing was done"]
+    assert done(sweep_at(NOW + LEASE + 2)) == {}

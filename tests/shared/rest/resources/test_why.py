@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from shared.agents.access import PermissionAsked
+from shared.conversation.access import permission_requests
 from shared.conversation.inbound import events
 from shared.conversation.routing import router
 from shared.conversation.routing.apply import Routed
@@ -149,6 +151,14 @@ def behind_a_response(conn):
     return row
 
 
+def asking(conn):
+    row = put(conn)
+    claim = take(conn)
+    with transaction(conn):
+        permission_requests.ask(conn, claim, PermissionAsked("shell", {}, "call"), expires_at=LATER, now_ms=NOW)
+    return row
+
+
 SENT = "status = 'acked', acked_at = 5"
 MESSAGES = {
     "due": (waiting, "It is due", None),
@@ -161,6 +171,7 @@ MESSAGES = {
     "behind_retry": (behind_a_retry, "It comes after first, of which an attempt failed: no such program.", LATER),
     "agent_busy": (behind_another_chat, "Agent assistant has 1 turn in other chats, and no more at once.", None),
     "behind": (behind_others, "2 earlier messages of its session come first.", None),
+    "asks": (asking, "Its turn waits for a yes or no: Agent assistant asks to use shell, for ", None),
     "running": (running, "Agent assistant is working on it now.", None),
     "process_gone": (
         changed("status = 'processing', claimed_by = 't', lease = :at", at=NOW),

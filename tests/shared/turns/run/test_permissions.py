@@ -79,6 +79,8 @@ class Turns:
 
     async def until_asked(self, count=1):
         await until(lambda: column(self.conn, "SELECT count(*) FROM approvals")[0] == count)
+        [turn] = self.service.running_turns.values()
+        await until(lambda: turn.permissions._waiting)  # the row is there a moment before the turn knows
 
     async def end(self):
         """As after a kick, until no turn runs."""
