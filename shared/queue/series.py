@@ -18,7 +18,7 @@ from shared.core.errors import OF_ONE_ROW, ConfigInvalid, NotFound, WrongState, 
 from shared.core.time import cron
 from shared.core.time.cron import Successor
 from shared.db.engine.connection import savepoint
-from shared.db.queue import messages, responses
+from shared.db.queue import messages, responses, sessions
 from shared.db.queue.messages import NewMessage
 from shared.db.queue.responses import NewResponse
 from shared.db.queue.schedules import schedule_runs
@@ -26,6 +26,7 @@ from shared.db.queue.schedules.message_series import MESSAGES
 from shared.db.queue.schedules.response_series import RESPONSES
 from shared.db.queue.schedules.series import CALLED_OFF, Finished, Next, Plan, Series
 from shared.db.queue.schedules.settings import ScheduleSettings
+from shared.db.queue.sessions import Session
 
 log = logs.get()
 
@@ -63,13 +64,24 @@ class Change:
 def plan_message(conn: apsw.Connection, new: NewMessage, when: When, *, now_ms: int) -> Plan:
     """Store a message for later, once or recurring; its agent, session and place are already resolved.
 
+    A message for the schedule's own session (``own_session``) brings the id of its series along.
+
     Raises:
         ConfigInvalid: it could never run; the message says why.
     """
-    due_ms, fields = _first(when, new.content, now_ms=now_ms)
+    due_ms, fields = _first(when, new.content, new.series_id, now_ms=now_ms)
     messages.enqueue(conn, new._replace(process_after=due_ms, **fields), now_ms=now_ms)
     MESSAGES.arrange(conn, fields["series_id"], when.settings)
     return get(conn, fields["series_id"])
+
+
+def own_session(conn: apsw.Connection, new: NewMessage, of: Session, *, now_ms: int) -> NewMessage:
+    """The message in a session of its schedule alone, beside the session *of* the chat."""
+    series_id = ids.new("series")
+    session = sessions.ensure(
+        conn, of.agent, of.chat_id, of.thread_id, private_to=of.private_to, series_id=series_id, now_ms=now_ms
+    )
+    return new._replace(series_id=series_id, session_id=session)
 
 
 def plan_response(conn: apsw.Connection, new: NewResponse, when: When, *, now_ms: int) -> Plan:
@@ -78,13 +90,13 @@ def plan_response(conn: apsw.Connection, new: NewResponse, when: When, *, now_ms
     Raises:
         ConfigInvalid: it could never go out; the message says why.
     """
-    due_ms, fields = _first(when, new.content, now_ms=now_ms)
+    due_ms, fields = _first(when, new.content, new.series_id, now_ms=now_ms)
     responses.enqueue(conn, new._replace(deliver_after=due_ms, **fields), now_ms=now_ms)
     RESPONSES.arrange(conn, fields["series_id"], when.settings)
     return get(conn, fields["series_id"])
 
 
-def _first(when: When, encoded: str, *, now_ms: int) -> tuple[int, dict[str, Any]]:
+def _first(when: When, encoded: str, series_id: str | None, *, now_ms: int) -> tuple[int, dict[str, Any]]:
     """The instant of the first occurrence, and the fields that messages and responses share."""
     _check(when.recurrence, when.timezone)
     due_ms = when.due_ms
@@ -96,7 +108,7 @@ def _first(when: When, encoded: str, *, now_ms: int) -> tuple[int, dict[str, Any
         "recurrence": when.recurrence,
         "timezone": when.timezone,
         "scheduled_at": due_ms,
-        "series_id": ids.new("series"),
+        "series_id": series_id or ids.new("series"),
         "content": content.encode(content.decode(encoded) | {"label": when.label}) if when.label else encoded,
     }
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -67,17 +67,29 @@ def add_schedule(
         int | None, typer.Option("--to", min=1, help="The user who gets the answer in the direct chat: their number.")
     ] = None,
     label: Label = None,
+    session: Annotated[
+        Literal["chat", "own"],
+        typer.Option(
+            help="The session of its runs: that of the chat, or one of their own, which does not know the chat."
+        ),
+    ] = "chat",
     **settings: Any,
 ) -> CommandResult:
-    """Give an agent a task, once or repeatedly, and send its answer to a chat or a user."""
+    """Give an agent a task, once or repeatedly, and send its answer to a chat or a user.
+
+    Without --chat and --to, the answer goes to the one chat where the agent may write.
+    """
     if sum(given is not None for given in (daily, cron, at)) != 1:
         raise errors.UsageError("when is it to run? Use one of --daily, --cron and --at")
+    if chat is None and user is None:
+        chat = _only_chat(api, agent)
     if (chat is None) is (user is None):
         raise errors.UsageError(
             f"who gets the answer? Use --chat NUMBER (`{api.command_line('chats list')}`), or --to USER "
             f"(`{api.command_line('users list')}`)"
         )
     given = {"timezone": timezone, "chatId": chat, "userId": user, "label": label, **_rhythm_of(daily, cron, at)}
+    given["session"] = session
     body = {"agentId": agent, "message": text, **_given(given), **_settings(settings)}
     saved = api.post("schedules", body=body)
     made = saved["schedule"]
@@ -85,7 +97,7 @@ def add_schedule(
     return result(
         saved,
         f"Schedule {made['id']}: agent {agent} gets this text {_rhythm(made)}; next run {_next(made)}. "
-        f"The answer goes to {place}.",
+        f"The answer goes to {place}, from {_session(made)}.",
     )
 
 
@@ -127,6 +139,18 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
     return {camel(name): value for name, value in setting_options.read(SETTINGS, given).items()}
 
 
+def _only_chat(api: RestClient, agent: str) -> int | None:
+    """The chat where the agent may write, if there is one alone."""
+    found = {each["chatId"] for each in api.get("destinations", agent=agent) if each["chatId"] is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _session(of: dict[str, Any]) -> str:
+    """The session of its runs, in words."""
+    kind = "a session of its own" if of["session"] == "own" else "the session of its chat"
+    return f"{kind} ({of['sessionId']})" if of["sessionId"] else kind
+
+
 _TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
 
 
@@ -159,6 +183,7 @@ def show_schedule(api: RestClient, schedule: Id) -> CommandResult:
         "when": _rhythm(found),
         "next": _next(found),
         "answer to": _places(api, [found])[found.get("chatId")],
+        "session": _session(found),
         "last run": f"{local_time(last[0]['dueAt'])[:10]} {last[0]['words']}" if last else "(none yet)",
         "as": f"{found['channel']} {found['sender']}",
         "next one created": local_time(found["createdAt"]),

@@ -134,7 +134,11 @@ def _give_back(
         content=content.encode(carried),
         agent=asking.agent,
         session_id=sessions.ensure(
-            conn, asking.agent, asking.chat_id, asking.thread_id, private_to=asking.private_to, now_ms=now_ms
+            conn,
+            *(asking.agent, asking.chat_id, asking.thread_id),
+            private_to=asking.private_to,
+            series_id=asking.series_id,
+            now_ms=now_ms,
         ),
     )
     messages.enqueue(conn, new, now_ms=now_ms)

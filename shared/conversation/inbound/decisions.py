@@ -306,7 +306,11 @@ def tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_m
     if asked.private_to is not None:
         carried["context"] = content.private_context(asked.private_to)
     session = sessions.ensure(
-        conn, asked.agent, asked.chat_id, asked.thread_id, private_to=asked.private_to, now_ms=now_ms
+        conn,
+        *(asked.agent, asked.chat_id, asked.thread_id),
+        private_to=asked.private_to,
+        series_id=asked.series_id,
+        now_ms=now_ms,
     )
     new = NewMessage(
         id_prefix="internal",

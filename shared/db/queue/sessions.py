@@ -5,8 +5,9 @@
     ensure ──> active ── reset, replay ──> closed, and a new session of the same key is active
 
 The *key* is the agent, the chat (none: the agent's own session, for its mailbox and for ``agent-shared`` wirings),
-the thread (none: the whole chat), and the person to whom it is private (none: everybody there). An index allows one
-active session a key. Pending messages of a closed session still run there; no new message comes to it.
+the thread (none: the whole chat), the person to whom it is private (none: everybody there), and the schedule whose
+runs alone it has (none: all that is said there). An index allows one active session a key. Pending messages of a closed
+session still run there; no new message comes to it.
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from shared.db.queue.claims import Claim
 
 _SELECT = """
     SELECT id, session_id, agent, chat_id, thread_id, private_to, status, continuation, replays, created_at,
-           last_active, closed_at, continued_by, strangers_at
+           last_active, closed_at, continued_by, strangers_at, series_id
       FROM sessions
 """
 
@@ -38,6 +39,7 @@ class Session:
         replays: the row of the session whose messages this one got again.
         continued_by: the provider that gave the continuation; None: an earlier release stored it, or there is none.
         strangers_at: the instant in ms at which words of a person whom the agent does not know came in; None: none did.
+        series_id: the schedule whose own session it is; None: it is no schedule's.
         last_active: the instant in ms at which its last turn ended, or at which it was made.
     """
 
@@ -55,6 +57,7 @@ class Session:
     closed_at: int | None
     continued_by: str | None = None
     strangers_at: int | None = None
+    series_id: str | None = None
 
 
 class _Key(NamedTuple):
@@ -62,6 +65,7 @@ class _Key(NamedTuple):
     chat: int | None
     thread: str | None
     private_to: str | None
+    series_id: str | None = None
 
 
 class SessionCounts(NamedTuple):
@@ -95,24 +99,31 @@ ACTIVE = """
       FROM sessions
      WHERE agent = :agent AND ifnull(chat_id, 0) = ifnull(:chat, 0)
        AND ifnull(thread_id, '') = ifnull(:thread, '') AND ifnull(private_to, '') = ifnull(:private_to, '')
-       AND status = 'active'
+       AND ifnull(series_id, '') = ifnull(:series_id, '') AND status = 'active'
 """
 
 _BEGIN = """
-    INSERT INTO sessions (session_id, agent, chat_id, thread_id, private_to, replays, created_at, last_active)
-    VALUES (:session_id, :agent, :chat, :thread, :private_to, :replays, :now, :now)
+    INSERT INTO sessions (session_id, agent, chat_id, thread_id, private_to, series_id, replays, created_at,
+                          last_active)
+    VALUES (:session_id, :agent, :chat, :thread, :private_to, :series_id, :replays, :now, :now)
     ON CONFLICT (session_id) DO NOTHING
-    ON CONFLICT (agent, ifnull(chat_id, 0), ifnull(thread_id, ''), ifnull(private_to, '')) WHERE status = 'active'
-    DO NOTHING
+    ON CONFLICT (agent, ifnull(chat_id, 0), ifnull(thread_id, ''), ifnull(private_to, ''), ifnull(series_id, ''))
+       WHERE status = 'active' DO NOTHING
     RETURNING id
 """
 
 
 def active(
-    conn: apsw.Connection, agent: str, chat_id: int | None, thread_id: str | None, *, private_to: str | None = None
+    conn: apsw.Connection,
+    agent: str,
+    chat_id: int | None,
+    thread_id: str | None,
+    *,
+    private_to: str | None = None,
+    series_id: str | None = None,
 ) -> int | None:
     """The row of the key's active session, or None if there never was one."""
-    found: int | None = scalar(conn, ACTIVE, (agent, chat_id, thread_id, private_to))  # by name: twice the time
+    found: int | None = scalar(conn, ACTIVE, (agent, chat_id, thread_id, private_to, series_id))  # by name: twice
     return found
 
 
@@ -123,13 +134,14 @@ def ensure(
     thread_id: str | None,
     *,
     private_to: str | None = None,
+    series_id: str | None = None,
     now_ms: int,
 ) -> int:
     """The row of the key's active session, made if there is none; of two that are made at once, an index keeps one."""
-    key = _Key(agent, chat_id, thread_id, private_to)
+    key = _Key(agent, chat_id, thread_id, private_to, series_id)
     found: int | None = None
     while found is None:  # again if another process made it between the two statements: outside a transaction only
-        found = active(conn, agent, chat_id, thread_id, private_to=private_to)
+        found = active(conn, agent, chat_id, thread_id, private_to=private_to, series_id=series_id)
         if found is None:
             found = _begin(conn, key, None, now_ms=now_ms)
     return found
@@ -172,7 +184,7 @@ def succeed(conn: apsw.Connection, before: Session, *, replays: int | None = Non
     Raises:
         WrongState: another session of this key is active.
     """
-    key = _Key(before.agent, before.chat_id, before.thread_id, before.private_to)
+    key = _Key(before.agent, before.chat_id, before.thread_id, before.private_to, before.series_id)
     made = _begin(conn, key, replays, now_ms=now_ms)
     if made is None:
         raise WrongState(f"another session follows {before.session_id} already")
@@ -186,7 +198,7 @@ def going_on(conn: apsw.Connection, id_: int, agent: str) -> int | None:
         return None
     if asked.status == "active":
         return id_
-    return active(conn, agent, asked.chat_id, asked.thread_id, private_to=asked.private_to)
+    return active(conn, agent, asked.chat_id, asked.thread_id, private_to=asked.private_to, series_id=asked.series_id)
 
 
 _TOUCH = "UPDATE sessions SET last_active = :now WHERE id = :id"

@@ -372,7 +372,8 @@ _MERGE = (
                      FROM sessions o
                     WHERE o.chat_id = :from AND o.status = 'active' AND o.agent = sessions.agent
                       AND ifnull(o.thread_id, '') = ifnull(sessions.thread_id, '')
-                      AND ifnull(o.private_to, '') = ifnull(sessions.private_to, ''))
+                      AND ifnull(o.private_to, '') = ifnull(sessions.private_to, '')
+                      AND ifnull(o.series_id, '') = ifnull(sessions.series_id, ''))
     """,
     "UPDATE sessions SET chat_id = :to WHERE chat_id = :from",
     "DELETE FROM wirings WHERE chat_id = :to AND agent IN (SELECT agent FROM wirings WHERE chat_id = :from)",

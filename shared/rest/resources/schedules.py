@@ -35,7 +35,8 @@ from shared.roster.changes import takes_settings_of, without_defaults
 
 _CHANNEL = "schedule"
 _SENDER = "Scheduler"
-_FIXED = ("id", "kind", "agentId", "channel", "sender", "chatId", "createdAt")
+SessionOfSchedule = Literal["chat", "own"]
+_FIXED = ("session", "id", "kind", "agentId", "channel", "sender", "chatId", "createdAt")
 
 
 @shows_settings_of(ScheduleSettings, camel)
@@ -43,7 +44,8 @@ class ScheduleView(TypedDict):
     """A planned message; ``cron`` is empty if it runs once, at ``runAt``. ``nextAt``: the next instant, in ms UTC.
 
     ``chatId``: the chat that gets the answer; without it, a client fetches the answer. ``kind``: a ``response`` is sent
-    there as it is, and its ``agentId`` is empty, or the agent that it is said to be of.
+    there as it is, and its ``agentId`` is empty, or the agent that it is said to be of. ``session``: the runs have that
+    of the chat, or one of their own; ``sessionId``: which.
     """
 
     id: str
@@ -58,6 +60,8 @@ class ScheduleView(TypedDict):
     createdAt: int
     timezone: str
     nextAt: int
+    session: SessionOfSchedule
+    sessionId: str | None
     runAt: NotRequired[str]
     chatId: NotRequired[int]
 
@@ -87,6 +91,7 @@ class NewScheduleBody(Body):
     )
     chatId: int | None = Field(default=None, ge=1, description="the chat that gets the answer, in place of a sender")
     userId: int | None = Field(default=None, ge=1, description="the user who gets the answer in the direct chat")
+    session: SessionOfSchedule = Field(default="chat", description="own: the runs know each other, and not the chat")
     enabled: bool = True
     timezone: str | None = Field(default=None, max_length=100)
 
@@ -95,7 +100,7 @@ class NewScheduleBody(Body):
 class ScheduleChangeBody(Body):
     """Fields that are left out stay as they are. The agent, the channel, the sender and the chat can't change.
 
-    A schedule can be sent back as it was read; ``nextAt`` then has no effect.
+    A schedule can be sent back as it was read; ``nextAt`` and ``sessionId`` then have no effect.
     """
 
     model_config = ConfigDict(json_schema_extra=without_defaults)
@@ -114,6 +119,8 @@ class ScheduleChangeBody(Body):
     chatId: int | None = None
     createdAt: int | None = None
     nextAt: int | None = None
+    session: SessionOfSchedule | None = None
+    sessionId: str | None = None
 
 
 class SchedulesQuery(Query):
@@ -122,8 +129,9 @@ class SchedulesQuery(Query):
     agent: str | None = None
 
 
-def schedule_view(plan: Plan) -> ScheduleView:
+def schedule_view(conn: apsw.Connection, plan: Plan) -> ScheduleView:
     """The plan as the API shows it."""
+    session = sessions.get(conn, plan.session_id) if plan.session_id else None
     view: Any = {
         **{camel(name): value for name, value in plan.settings._asdict().items()},
         "id": plan.series_id,
@@ -138,6 +146,8 @@ def schedule_view(plan: Plan) -> ScheduleView:
         "createdAt": plan.created_at,
         "timezone": plan.timezone or "UTC",
         "nextAt": plan.scheduled_at,
+        "session": "own" if session is not None and session.series_id is not None else "chat",
+        "sessionId": session.session_id if session is not None else None,
     }
     if plan.chat_id is not None:
         view["chatId"] = plan.chat_id
@@ -165,14 +175,15 @@ def _check_label(conn: apsw.Connection, label: str | None, series_id: str | None
 @endpoint("GET", "/api/schedules")
 async def get_schedules(service: Service, *, query: SchedulesQuery) -> list[ScheduleView]:
     """List the schedules, soonest first. A schedule that ran once and has ended is not in the list."""
-    return [schedule_view(plan) for plan in series.every(service.reader) if query.agent in (None, "", plan.agent)]
+    conn = service.reader
+    return [schedule_view(conn, plan) for plan in series.every(conn) if query.agent in (None, "", plan.agent)]
 
 
 @endpoint("POST", "/api/schedules", {400: "it could never run; the error says why", 404: "there is no such agent"})
 async def post_schedule(service: Service, *, body: NewScheduleBody) -> SavedSchedule:
     """Schedule a message for an agent."""
     plan = await service.change(lambda conn: _schedule(conn, body, service, now_ms=clock.now_ms()), "dispatch")
-    return {"ok": True, "schedule": schedule_view(plan)}
+    return {"ok": True, "schedule": schedule_view(service.reader, plan)}
 
 
 def _schedule(conn: apsw.Connection, body: NewScheduleBody, service: Service, *, now_ms: int) -> Plan:
@@ -189,6 +200,8 @@ def _schedule(conn: apsw.Connection, body: NewScheduleBody, service: Service, *,
         settings=ScheduleSettings(**schedules.chosen(body)),
     )
     new = _message(conn, body, now_ms=now_ms)
+    if body.session == "own":
+        new = series.own_session(conn, new, sessions.known(conn, new.session_id), now_ms=now_ms)
     plan = series.plan_message(conn, new._replace(id_prefix="task"), when, now_ms=now_ms)
     return plan if body.enabled else series.pause(conn, plan.series_id, now_ms=now_ms)
 
@@ -268,12 +281,12 @@ def _direct_chat(conn: apsw.Connection, user_id: int, *, now_ms: int) -> int:
 async def put_schedule(service: Service, *, id: str, body: ScheduleChangeBody) -> SavedSchedule:
     """Change the given fields, from the next run that has not begun. ``enabled`` pauses or resumes the schedule."""
     plan = await service.change(lambda conn: _change(conn, id, body, now_ms=clock.now_ms()), "dispatch", "deliver")
-    return {"ok": True, "schedule": schedule_view(plan)}
+    return {"ok": True, "schedule": schedule_view(service.reader, plan)}
 
 
 def _change(conn: apsw.Connection, name: str, body: ScheduleChangeBody, *, now_ms: int) -> Plan:
     plan = _plan_named(conn, name)
-    before = schedule_view(plan)
+    before = schedule_view(conn, plan)
     for fixed in _FIXED:
         if getattr(body, fixed) not in (None, before.get(fixed)):
             raise RequestRefused(400, f"{fixed} can't change: delete the schedule and make a new one")

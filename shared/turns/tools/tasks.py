@@ -1,7 +1,7 @@
 """Tools for tasks: messages that the agent gets later in the same conversation, once or repeatedly."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, Field
@@ -44,6 +44,10 @@ class ScheduleTask(Arguments):
     run_at: Instant = None
     cron: Cron = None
     timezone: Zone = None
+    session: Annotated[
+        Literal["chat", "own"],
+        Field(default="chat", description="own: the runs know each other, not this conversation"),
+    ] = "chat"
 
 
 def _schedule(call: ToolCall, given: ScheduleTask) -> str:
@@ -57,8 +61,12 @@ def _schedule(call: ToolCall, given: ScheduleTask) -> str:
     settings = ScheduleSettings(**_chosen(call, given))
     call.act()
     when = When(due_ms, given.cron, zone, settings=settings)
-    plan = series.plan_message(call.conn, _message(call, given.prompt), when, now_ms=call.now_ms)
-    return f"Planned as {plan.series_id}: {_when(plan)}. You get the prompt then, in this conversation."
+    new = _message(call, given.prompt)
+    if given.session == "own":
+        new = series.own_session(call.conn, new, call.session, now_ms=call.now_ms)
+    plan = series.plan_message(call.conn, new, when, now_ms=call.now_ms)
+    where = "in a session of its own; the answer goes here" if given.session == "own" else "in this conversation"
+    return f"Planned as {plan.series_id}: {_when(plan)}. You get the prompt then, {where}."
 
 
 def _chosen(call: ToolCall, given: BaseModel) -> dict[str, Any]:

@@ -45,7 +45,8 @@ MESSAGES = Series(
                      FROM sessions s
                      JOIN sessions a ON a.agent = s.agent AND ifnull(a.chat_id, 0) = ifnull(s.chat_id, 0)
                       AND ifnull(a.thread_id, '') = ifnull(s.thread_id, '')
-                      AND ifnull(a.private_to, '') = ifnull(s.private_to, '') AND a.status = 'active'
+                      AND ifnull(a.private_to, '') = ifnull(s.private_to, '')
+                      AND ifnull(a.series_id, '') = ifnull(s.series_id, '') AND a.status = 'active'
                     WHERE s.id = messages.session_id), session_id),
            conversation_id, msg_type, urgency,
            trigger, CASE WHEN :is_paused THEN 'paused' ELSE 'pending' END, :due_ms, :recurrence, :timezone, :due_ms,

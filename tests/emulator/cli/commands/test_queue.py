@@ -11,7 +11,7 @@ from shared.db.queue.agent_messages import AgentMessage
 from shared.queue import turns
 from shared.queue.turns import Failure, RetryPolicy
 from tests.emulator.cli.commands.conftest import Postroom
-from tests.support import NOW, answer, make_chat, put, take, wire
+from tests.support import NOW, answer, make_agent, make_chat, put, take, wire
 
 ONCE = RetryPolicy(5, 1, 1, 0.0)
 
@@ -214,11 +214,25 @@ def test_a_daily_task_is_made_whose_answer_reaches_a_chat_or_a_person(postroom: 
         assert said.startswith(
             f"Schedule {made}: agent assistant gets this text daily at 09:05 (Europe/Zurich); next run 20"
         )
-        assert said.endswith(f"The answer goes to chat {number} (telegram 4711).\n")
+        (session,) = set(postroom.json("schedules", "list", "--agent", "assistant")[0]["sessionId"].split())
+        end = f"The answer goes to chat {number} (telegram 4711), from the session of its chat ({session}).\n"
+        assert said.endswith(end)
         assert f"chat {number} (telegram 4711)" in postroom.run("schedules", "list").stdout
         assert f"chat {number} (telegram 4711)" in postroom.run("schedules", "show", made).stdout
         postroom.run("schedules", "cancel", made)
     assert set(postroom.column("SELECT chat_id FROM messages")) == {number}
+
+
+def test_the_one_chat_of_an_agent_gets_the_answer_where_none_is_named(postroom: Postroom) -> None:
+    make_agent(postroom.conn, "reporter")
+    wire(postroom.conn, make_chat(postroom.conn, "4713"), "reporter")
+    add = ["schedules", "add", "reporter", "say what is new", "--daily", "9:00", "--session", "own", "--label", "news"]
+    said = postroom.run(*add).stdout
+    assert "The answer goes to chat " in said
+    assert "(telegram 4713), from a session of its own (session_" in said
+    assert "a session of its own (session_" in postroom.run("schedules", "show", "news").stdout
+    wire(postroom.conn, make_chat(postroom.conn, "4714"), "reporter")
+    assert "who gets the answer?" in postroom.refused(*add, code=64)
 
 
 def test_the_settings_of_a_schedule_are_options_and_can_change(postroom: Postroom) -> None:
@@ -264,7 +278,7 @@ REFUSED = {
     "a change of nothing": (["schedules", "set", "never"], 64, "what is to change?"),
     "a change of no schedule": (["schedules", "set", "never", "--grace", "1h"], 66, "there is no schedule 'never'"),
     "a grace that is no duration": (["schedules", "set", "never", "--grace", "soon"], 64, "--grace: "),
-    "a task for nobody": (["schedules", "add", "assistant", "x", "--daily", "9:00"], 64, "who gets the answer?"),
+    "a task for nobody": (["schedules", "add", "nobody", "x", "--daily", "9:00"], 64, "who gets the answer?"),
     "no time of day": (["schedules", "add", "assistant", "x", "--chat", "1", "--daily", "25:00"], 65, "'25:00'"),
     "no such chat for an answer": (
         ["schedules", "add", "assistant", "x", "--chat", "9999", "--daily", "9:00"],

@@ -39,6 +39,7 @@ def test_a_key_has_one_session_however_often_it_is_asked_for(conn):
         "continuation": None,
         "continued_by": None,
         "strangers_at": None,
+        "series_id": None,
         "created_at": NOW,
         "last_active": NOW,
         "closed_at": None,
@@ -204,6 +205,6 @@ def test_counting_reads_open_messages_only(conn):
 
 
 def test_looking_up_the_active_session_is_one_step_of_its_index(conn):
-    (step,) = plan(conn, sessions.ACTIVE, agent="assistant", chat=1, thread="7", private_to=None)
+    (step,) = plan(conn, sessions.ACTIVE, agent="assistant", chat=1, thread="7", private_to=None, series_id=None)
 
-    assert "USING INDEX sessions_one_active (agent=? AND <expr>=? AND <expr>=? AND <expr>=?)" in step
+    assert "USING INDEX sessions_one_active (agent=? AND <expr>=? AND <expr>=? AND <expr>=? AND <expr>=?)" in step

@@ -4,7 +4,7 @@ from shared.core.row_settings import camel
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, responses
 from shared.db.queue.schedules.settings import SETTINGS
-from shared.queue import deliveries, turns
+from shared.queue import deliveries, session_reset, turns
 from shared.queue.turns import TurnReply
 from tests.api_client import ask, call, get, post
 from tests.approval_requests import person
@@ -24,6 +24,8 @@ KEYS = {
     "createdAt",
     "timezone",
     "nextAt",
+    "session",
+    "sessionId",
     *map(camel, SETTINGS),
 }
 
@@ -82,6 +84,30 @@ def test_the_history_of_a_schedule_is_told_by_its_label_and_after_its_end_by_its
     call(serving, ("DELETE", "/api/schedules/daily", {}))
     assert get(serving, f"/api/schedules/{made['id']}/runs").json() == [told]
     assert get(serving, "/api/schedules/daily/runs").status_code == 404
+
+
+def test_a_schedule_may_have_a_session_of_its_own_which_goes_on_from_run_to_run(serving, coder):
+    chat = make_chat(coder, "100")
+    wire(coder, chat, "coder")
+    beside = make(serving, chatId=chat, label="beside")
+    own = make(serving, chatId=chat, session="own")
+    assert (beside["session"], own["session"]) == ("chat", "own")
+    assert beside["sessionId"] != own["sessionId"]
+    key = "SELECT chat_id, series_id FROM sessions WHERE session_id = :id"
+    assert rows(coder, key, {"id": own["sessionId"]}) == [(chat, own["id"])]
+    assert rows(coder, key, {"id": beside["sessionId"]}) == [(chat, None)]
+    (session,) = column(coder, "SELECT session_id FROM messages WHERE series_id = :id", id=own["id"])
+    rows(coder, "UPDATE messages SET process_after = :at, scheduled_at = :at", {"at": NOW})
+    with transaction(coder):
+        session_reset.reset(coder, session, now_ms=NOW)
+        claim = claims.claim(coder, "coder", session, token="turn_a", now_ms=NOW, lease_ms=LEASE, limit=1)
+        turns.settle(coder, claim, [TurnReply("tidied", claim.asked[0])], None, now_ms=NOW + 1)
+    assert column(coder, "SELECT chat_id FROM responses") == [chat]
+    (after,) = [each for each in get(serving, "/api/schedules").json() if each["id"] == own["id"]]
+    assert after["session"] == "own"
+    assert after["sessionId"] not in (own["sessionId"], beside["sessionId"])
+    (refused,) = call(serving, ("PUT", f"/api/schedules/{own['id']}", {"json": {"session": "chat"}}))
+    assert "session can't change" in refused.text
 
 
 def test_a_reminder_may_be_too_late_as_well(serving, coder):

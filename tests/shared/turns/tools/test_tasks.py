@@ -158,6 +158,16 @@ def test_an_agent_sets_what_becomes_of_missed_runs_and_when_it_is_asked(conn, db
         assert series.get(conn, task).settings == ("coalesce", None, "", "news")
 
 
+def test_a_task_may_have_a_session_of_its_own_and_stays_a_task_of_this_conversation(conn, db):
+    with running(conn, db) as turn:
+        answer = turn.say("schedule_task", prompt="water the plants", cron=MORNING, session="own")
+        assert answer.endswith("You get the prompt then, in a session of its own; the answer goes here.")
+        made = series.get(conn, answer.split()[2].rstrip(":"))
+        assert made.session_id != turn.claim.session_id
+        assert sessions.known(conn, made.session_id).series_id == made.series_id
+        assert made.series_id in turn.say("list_tasks")
+
+
 def test_an_agent_without_programs_gives_no_script(conn, db):
     with running(conn, db) as turn:
         refused = turn.refusal("schedule_task", prompt="x", cron=MORNING, script="ls")
