@@ -98,3 +98,19 @@ def test_a_message_interrupts_the_turn_and_both_are_answered_together(agents, pr
     assert "together" in answer
     states = chat.rows("SELECT retry_count, failure FROM messages WHERE agent = ?")
     assert states == [(0, None)] * 2
+
+
+def test_a_line_tells_what_the_agent_does_and_is_gone_with_the_answer(agents):
+    chat = Chat(agents, "claude", "progress", debounceMs=0)
+    agents.make(chat.agent, "claude", config={"tools": "all"}, progress=True)
+    chat.write(f'progress-{chat.person} [[tool Bash {{"command": "sleep 6", "description": "rest"}}]] [[say done]]')
+    chat.until_ended(1)
+    sql = "SELECT message, content, status FROM responses WHERE platform_id = ? ORDER BY id"
+
+    def sent():
+        found = agents.system.query(sql, chat.person)
+        return found if len(found) == 3 and {each[2] for each in found} == {"acked"} else None
+
+    line, answer, removal = until("a line, an answer and a removal", sent)
+    assert (line[0], answer[0], removal[0]) == ("running a command …", "done", "")
+    assert "removes" in removal[1]

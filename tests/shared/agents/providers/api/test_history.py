@@ -39,6 +39,13 @@ def test_the_oldest_turns_are_left_out_whole():
     assert history.bounded(turn("a" * 500), 10) == turn("a" * 500)
 
 
+def test_what_a_turn_was_told_beside_the_result_of_a_tool_begins_no_turn():
+    """Else the call could be left out, and its result stay: no API takes that."""
+    told = {"kind": "request", "parts": [{"part_kind": "tool-return"}, {"part_kind": "user-prompt", "content": "more"}]}
+    newest = turn("b" * 300, told)
+    assert history.bounded([*turn("a"), *newest], 200) == newest
+
+
 def test_files_that_the_model_has_seen_are_not_kept():
     content = ["look", {"kind": "binary", "data": "x" * 1000}]
     assert history.bounded(turn(content), 10_000)[0]["parts"][0]["content"] == ["look"]

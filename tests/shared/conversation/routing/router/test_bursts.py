@@ -46,6 +46,13 @@ def test_lines_in_a_row_share_the_turn_that_begins_when_their_sender_is_still(co
     assert batch(conn, still) == ["0", "1", "2"]
 
 
+def test_no_turn_takes_a_burst_that_goes_on_whoever_looks(conn, chat):
+    write(conn, "1", "2", at=NOW)
+    session = column(conn, "SELECT DISTINCT session_id FROM messages")[0]
+    found = [claims.is_due(conn, "assistant", session, now_ms=NOW + ms) for ms in (QUIET - 1, QUIET)]
+    assert found == [False, True]
+
+
 def test_a_stream_of_lines_gets_its_turn_ten_seconds_after_the_first(conn, chat):
     for number in range(25):
         write(conn, str(number), at=NOW + 450 * number)
