@@ -55,7 +55,7 @@ def get(conn: apsw.Connection, row_id: int) -> MailboxMessage | None:
     return _mailbox_message(found[0]) if found else None
 
 
-_WAITING_BYTES = """
+WAITING_BYTES = """
     SELECT sum((SELECT sum(file.value ->> '$.size') FROM json_each(m.files) AS file))
       FROM messages m
      WHERE agent = :agent AND trigger = 1 AND (status = 'pending' OR status = 'processing')
@@ -65,20 +65,20 @@ _WAITING_BYTES = """
 
 def waiting_bytes(conn: apsw.Connection, agent: str) -> int:
     """How many bytes the files have that other agents passed on to *agent*, and that no turn has had."""
-    return scalar(conn, _WAITING_BYTES, {"agent": agent}) or 0
+    return scalar(conn, WAITING_BYTES, {"agent": agent}) or 0
 
 
-_NAMES_FILES = """
+WAITING_FILES = """
     SELECT files
       FROM messages
-     WHERE (status = 'pending' OR status = 'processing' OR status = 'paused') AND files <> '[]'
+     WHERE trigger = 1 AND (status = 'pending' OR status = 'processing') AND files <> '[]'
        AND (channel = 'internal' OR channel = 'chatroom')
 """
 
 
 def waiting_files(conn: apsw.Connection) -> set[str]:
     """The ``file_id`` of each file that agents passed on, and whose message waits or runs."""
-    found = [each for (files,) in rows(conn, _NAMES_FILES) for each in content.readable_list(files)]
+    found = [each for (files,) in rows(conn, WAITING_FILES) for each in content.readable_list(files)]
     return {str(each.get("file_id")) for each in found if isinstance(each, dict)}
 
 

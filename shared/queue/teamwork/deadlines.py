@@ -16,6 +16,7 @@ from shared.db.queue.message_row import Message
 from shared.db.queue.messages import NewMessage
 
 SHORTEST_MS, LONGEST_MS = 10_000, 30 * 24 * 60 * 60 * 1000
+DIRECTED = "Directed to you:\n"  # before what one teammate reads alone
 _QUOTED = 300
 _UNITS = (("h", 3_600_000), ("min", 60_000), ("s", 1000))
 
@@ -77,11 +78,16 @@ def plan(
 
 
 def _sentence(recipient: str, body: str, within_ms: int) -> str:
-    quoted = " ".join(body.split())[:_QUOTED]
+    quoted = quote(body, _QUOTED)
     return (
         f"Agent {recipient} has not answered within {in_words(within_ms)} what you handed over: “{quoted}” "
         "list_team shows what it does now. Its answer still comes, if it comes. Decide how to go on."
     )
+
+
+def quote(body: str, most: int) -> str:
+    """The beginning of what was handed over, on one line; without what others read too. Pure."""
+    return " ".join(body.rpartition(DIRECTED)[2].split())[:most]
 
 
 def answered(conn: apsw.Connection, question: Message, *, now_ms: int) -> None:

@@ -29,7 +29,7 @@ from shared.queue import agent_notes
 from shared.queue.teamwork import chain_ends, deadlines, mailbox, rooms
 from shared.queue.teamwork.chains import MailLimits, MailRefused
 
-_BETWEEN = "\n\n------\n\nDirected to you:\n"
+_BETWEEN = f"\n\n------\n\n{deadlines.DIRECTED}"
 
 _MOST = 50  # of one answer: they are sent in one transaction
 _MOST_REFUSED = 500  # of these; no more fit in the agent's note

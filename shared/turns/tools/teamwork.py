@@ -177,7 +177,7 @@ def _handed(each: Given, now_ms: int) -> str:
         left_ms = each.deadline - now_ms
         late = f"late by {deadlines.in_words(-left_ms)}"
         due = f", due in {deadlines.in_words(left_ms)}" if left_ms > 0 else f", {late}"
-    return f"“{' '.join(each.text.split())[:_PREVIEW]}” ({state} since {deadlines.in_words(now_ms - each.since)}{due})"
+    return f"“{deadlines.quote(each.text, _PREVIEW)}” ({state} since {deadlines.in_words(now_ms - each.since)}{due})"
 
 
 TOOLS = (

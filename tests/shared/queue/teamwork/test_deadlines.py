@@ -56,7 +56,7 @@ def test_the_agent_that_asked_is_woken_when_the_time_is_up(conn, team):
     assert ready_sessions.next_due(conn, now_ms=NOW + 1) == NOW + HALF_HOUR
     claim = take(conn, now_ms=NOW + HALF_HOUR, token="late")
     (told,) = texts(claim)
-    assert told.startswith("Agent bob has not answered within 30 min what you handed over: “I ask Bob.")
+    assert told.startswith("Agent bob has not answered within 30 min what you handed over: “find out why” list_team")
     assert (claim.asked[0].kind, claim.asked[0].trigger) == ("system", True)
 
 
