@@ -2,9 +2,16 @@
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 Graph = Mapping[str, set[str]]
+
+
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of the file at *path*, the module first; several tests read all files."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
 
 
 def graph_of(root: Path, packages: Iterable[str]) -> dict[str, set[str]]:
@@ -22,7 +29,7 @@ def _module(path: Path) -> str:
 
 
 def _imported(name: str, path: Path, files: Mapping[str, Path]) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         for written in _names(node):
             parts = written.split(".")
             known = [each for end in range(len(parts)) if (each := ".".join(parts[: end + 1])) in files]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.import_graph import circles, graph_of, siblings
+from tests.import_graph import circles, graph_of, nodes_of, siblings
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("shared", "functions", "infra", "emulator", "spark_jobs")
@@ -39,7 +39,7 @@ def public_classes() -> dict[str, list[str]]:
     """The files of each public class of the product, by its name."""
     found = defaultdict(list)
     for path in modules(*ROOMS):
-        for node in ast.parse(path.read_text()).body:
+        for node in ast.iter_child_nodes(nodes_of(path)[0]):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(str(path.relative_to(ROOT)))
     return found
@@ -93,10 +93,9 @@ def test_an_import_inside_a_function_says_why():
     """Each file that has one says so beside one of them: what the process is spared that does not call the function."""
     silent = []
     for path in modules(*ROOMS):
-        text = path.read_text()
-        functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, FUNCTION))
+        functions = (node for node in nodes_of(path) if isinstance(node, FUNCTION))
         late = [each for node in functions for each in ast.walk(node) if isinstance(each, IMPORT)]
-        lines = text.splitlines()
+        lines = path.read_text().splitlines()
         if late and not any("#" in line for each in late for line in lines[each.lineno - 1 : each.end_lineno]):
             silent.append(str(path.relative_to(ROOT)))
     assert silent == []

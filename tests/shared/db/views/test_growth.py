@@ -3,11 +3,11 @@
 Counted in instructions of SQLite's virtual machine, so that a plan that reads what it should not is seen at once.
 """
 
+import itertools
 import shutil
 
 import pytest
 
-from shared.core import ids
 from shared.db.engine import named_rows
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import claims, messages, ready_sessions, responses
@@ -29,6 +29,7 @@ def fill(conn, count):
     crowd = [make_session(conn, "crowded", str(number))[1] for number in range(SESSIONS)]
     sessions = [("crowded", session) for session in crowd] + [("assistant", make_session(conn)[1])]
     chats = [make_chat(conn, str(number)) for number in (*range(SESSIONS), 100)]
+    names = itertools.count()
     with transaction(conn):
         for status, after, trigger in (
             ("completed", None, 1),
@@ -45,7 +46,7 @@ def fill(conn, count):
                 VALUES ('telegram', 'telegram', 'A', 't', 'crowded', 1, 1, ?, ?, ?, ?, ?, ?)
                 """,
                 (
-                    (ids.new("telegram"), *sessions[number % len(sessions)], status, after, trigger)
+                    (f"telegram_{next(names)}", *sessions[number % len(sessions)], status, after, trigger)
                     for number in range(count)
                 ),
             )
