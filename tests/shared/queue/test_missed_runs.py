@@ -63,6 +63,17 @@ def test_a_run_may_be_as_late_as_its_grace_and_no_later(kind, misfire):
     assert kind.begin(NINE + DAY + HOUR) is not None
 
 
+def test_analysis_finds_the_gap_of_what_was_too_late_in_the_run_that_follows(kind):
+    """It looks for missed instants up to the one at which the occurrence got its own."""
+    kind.plan(daily(misfire="skip"))
+    kind.finish(kind.begin(NINE), NINE)
+    assert kind.begin(NINE + 3 * DAY + HOUR) is None
+    assert kind.begin(NINE + 4 * DAY) is not None
+    assert rows(kind.conn, "SELECT due_at, made_at, previous_due_at FROM schedule_runs ORDER BY id DESC LIMIT 1") == [
+        (NINE + 4 * DAY, NINE + 3 * DAY + HOUR, NINE),
+    ]
+
+
 def test_without_a_grace_a_run_is_never_too_late(kind):
     kind.plan(daily())
     assert kind.begin(NINE + 9 * DAY) is not None

@@ -17,7 +17,12 @@ _INSERT = """
                      LIMIT :recent)
     INSERT INTO schedule_runs (series_id, message_id, due_at, started_at, recurrence, timezone, made_at,
                                previous_due_at)
-    SELECT series_id, message_id, scheduled_at, :now, recurrence, timezone, created_at,
+    SELECT series_id, message_id, scheduled_at, :now, recurrence, timezone,
+           -- One that was too late got its instant when that was noted.
+           max(created_at, ifnull((SELECT max(m.noted_at)
+                                     FROM missed_runs m
+                                    WHERE m.series_id = occurrence.series_id
+                                      AND m.message_id = occurrence.message_id), 0)),
            (SELECT max(due_at) FROM recent WHERE due_at <= scheduled_at)
       FROM occurrence
      WHERE series_id IS NOT NULL AND message_id NOT IN (SELECT message_id FROM recent)
