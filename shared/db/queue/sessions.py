@@ -225,6 +225,23 @@ def note_strangers(conn: apsw.Connection, id_: int, *, now_ms: int) -> None:
     )
 
 
+def had_strangers(conn: apsw.Connection, id_: int) -> bool:
+    """Whether words of a stranger came into the session, or into an earlier one of its key."""
+    found = scalar(
+        conn,
+        """
+        SELECT EXISTS (SELECT 1
+                         FROM sessions s
+                         JOIN sessions t ON t.agent = s.agent AND ifnull(t.chat_id, 0) = ifnull(s.chat_id, 0)
+                                         AND ifnull(t.thread_id, '') = ifnull(s.thread_id, '')
+                                         AND ifnull(t.private_to, '') = ifnull(s.private_to, '')
+                        WHERE s.id = :id AND t.strangers_at IS NOT NULL)
+        """,
+        {"id": id_},
+    )
+    return bool(found)
+
+
 # Fenced: a turn that lost its claim changes nothing. A batch is always taken away whole, so its first row tells.
 _SAVE_CONTINUATION = """
     UPDATE sessions

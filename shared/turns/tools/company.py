@@ -29,9 +29,12 @@ def is_of_stranger(conn: apsw.Connection, message: Message) -> bool:
     """Whether the message has words of somebody whom its agent does not know.
 
     What comes over REST without the id of a sender is the operator's own. A webhook, what a person forwards, a line of
-    a room, and what another agent says in a session in which a stranger wrote count as a stranger's.
+    a room, what another agent says in a session in which a stranger wrote, and a task of a conversation in which one
+    wrote, also before its session began anew, count as a stranger's.
     """
     if message.kind == "webhook" or message.content.get("is_forward"):
+        return True
+    if message.kind == "task" and sessions.had_strangers(conn, message.session_id):
         return True
     if message.from_agent is not None:
         return _is_of_agent_with_strangers(conn, message, message.from_agent)

@@ -9,7 +9,7 @@ import pytest
 from functions.dispatch import Dispatch
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows
-from tests.support import column, make_agent, put, row
+from tests.support import column, make_agent, make_owner, put, row
 
 STATUS = "SELECT status FROM messages ORDER BY id"
 STORED = "SELECT continuation FROM sessions"
@@ -105,6 +105,7 @@ def test_a_turn_that_ends_at_once_writes_its_session_once(conn, until):
         conn,
         "CREATE TRIGGER noted AFTER UPDATE ON sessions BEGIN INSERT INTO writes VALUES (NEW.continuation); END",
     )
+    make_owner(conn, "5")  # else the session notes that a stranger wrote
     put(conn, "hello")
     to_the_end(conn, until)
     assert column(conn, "SELECT continuation FROM writes") == ["1"]

@@ -66,6 +66,19 @@ def test_a_webhook_counts_as_a_strangers(conn):
     assert is_stranger(conn, kind="webhook")
 
 
+def test_a_task_counts_as_a_strangers_where_one_ever_wrote_in_its_conversation(conn):
+    let_in(conn, "5")
+    planned = message(conn, kind="task", sender_id="5")
+    assert not company.is_of_stranger(conn, planned)
+    with transaction(conn):
+        sessions.note_strangers(conn, planned.session_id, now_ms=NOW)
+        sessions.succeed(conn, sessions.close(conn, planned.session_id, now_ms=NOW), now_ms=NOW)
+    later = message(conn, kind="task", sender_id="5")
+    assert later.session_id != planned.session_id
+    assert company.is_of_stranger(conn, later)
+    assert not is_stranger(conn, sender_id="5")
+
+
 @pytest.mark.parametrize("strangers", [False, True])
 def test_another_agent_is_as_its_session_and_so_is_its_answer(conn, strangers):
     make_agent(conn, "bob")
