@@ -16,7 +16,6 @@ from shared.agents.memory import RememberedLine
 from shared.agents.programs.limits import Limits
 from shared.agents.programs.sandboxes import Sandboxes
 from shared.agents.prompt import EarlierMessage
-from shared.channels import registry as channels
 from shared.core import logs
 from shared.core.errors import ConfigInvalid, PostroomError
 from shared.core.failures import FailureCode
@@ -32,8 +31,8 @@ from shared.db.roster import agents, memory_lines
 from shared.db.roster.agents import Agent
 from shared.db.spending.usage import TurnName
 from shared.db.views.history_index import path_of as index_of
-from shared.queue import answers, endings, series
-from shared.queue.teamwork import chains, mailbox
+from shared.queue import answers, series
+from shared.queue.teamwork import chains
 from shared.queue.teamwork.chains import MailLimits
 from shared.queue.turns import Failure, TurnReply
 from shared.roster import tool_servers
@@ -43,13 +42,13 @@ from shared.turns.run import already_said, auto_provider, lost_session, model_fa
 from shared.turns.run.answers import TurnAnswers
 from shared.turns.run.continuation import RunningContinuation, SaveOfProvider
 from shared.turns.run.doors import TurnDoors
-from shared.turns.run.files import inbox, passed_files
+from shared.turns.run.files import answer_files, inbox, passed_files
 from shared.turns.run.files.inbox import Fetch, no_channel
 from shared.turns.run.gate import task_gate
 from shared.turns.run.gate.task_gate import Spared
 from shared.turns.run.lost_session import SessionStory
 from shared.turns.run.permissions import TurnPermissions
-from shared.turns.tools.outbox_files import FOR_AGENTS, FilePlace, FileTaker
+from shared.turns.tools.outbox_files import FilePlace, FileTaker
 
 log = logs.get()
 
@@ -191,20 +190,10 @@ class TurnFacts(NamedTuple):
         return cls(
             earlier=partial(lost_session.history, reader, claim),
             place=FilePlace(turn.folder, turn.session, settings.files / claim.token),
-            taker_of=partial(_taker_of, reader),
+            taker_of=partial(answer_files.taker_of, reader),
             has_spoken=partial(spoken.has_spoken, reader, claim.token),
             story=SessionStory(),
         )
-
-
-def _taker_of(reader: apsw.Connection, asked: Message) -> FileTaker:
-    """What the person who gets the answer to *asked* can be given, or the agents; nothing where nobody reads it."""
-    person = mailbox.person_of(asked)
-    if person is None:
-        return FOR_AGENTS if mailbox.agent_reads(reader, asked) else FileTaker()
-    is_fetched = endings.is_waited_for(reader, person)
-    is_sent = person.chat_id is not None and not is_fetched
-    return FileTaker(is_fetched, channels.traits(person.channel).files if is_sent else None)
 
 
 async def _run(

@@ -7,12 +7,17 @@ the files that it can send; long texts go out in pages there. Whatever is not se
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import apsw
+
 from shared.agents import session_files
 from shared.agents.session_files import NotSendable
-from shared.channels import outgoing_files, part_plan
+from shared.channels import outgoing_files, part_plan, registry
 from shared.channels.base import OutgoingFile
 from shared.core import logs
-from shared.turns.tools.outbox_files import FilePlace, FileTaker, copy_file
+from shared.db.queue.message_row import Message
+from shared.queue import endings
+from shared.queue.teamwork import mailbox
+from shared.turns.tools.outbox_files import FOR_AGENTS, FilePlace, FileTaker, copy_file
 
 log = logs.get()
 
@@ -79,3 +84,13 @@ def _with_preview(text: str, place: FilePlace, sent: list[OutgoingFile]) -> tupl
     except OSError:
         log.exception("answer.file_not_written", session=place.session)
         return text, sent
+
+
+def taker_of(reader: apsw.Connection, asked: Message) -> FileTaker:
+    """What the person who gets the answer to *asked* can be given, or the agents; nothing where nobody reads it."""
+    person = mailbox.person_of(asked)
+    if person is None:
+        return FOR_AGENTS if mailbox.agent_reads(reader, asked) else FileTaker()
+    is_fetched = endings.is_waited_for(reader, person)
+    is_sent = person.chat_id is not None and not is_fetched
+    return FileTaker(is_fetched, registry.traits(person.channel).files if is_sent else None)
