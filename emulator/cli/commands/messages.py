@@ -172,9 +172,8 @@ def _dead(found: list[dict[str, Any]]) -> TextTable:
 
 
 def _pending(found: list[dict[str, Any]]) -> TextTable:
-    now_ms = clock.now_ms()
     return TextTable(
-        ("message", "agent", "channel", "sender", "received", "text", "not before", "attempts", "error"),
+        ("message", "agent", "channel", "sender", "received", "text", "attempts", "why", "until"),
         [
             (
                 each["messageId"],
@@ -183,9 +182,9 @@ def _pending(found: list[dict[str, Any]]) -> TextTable:
                 each["sender"],
                 local_time(each["createdAt"]),
                 shorten(each["message"]),
-                local_time(each["processAfter"]) if (each["processAfter"] or 0) > now_ms else "",
                 each["retryCount"] or "",
-                shorten(each["lastError"] or "", 100),
+                shorten(each["reason"], 100),
+                local_time(each["until"]),
             )
             for each in found
         ],

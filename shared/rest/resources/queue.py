@@ -5,6 +5,7 @@ from typing import Literal
 
 import apsw
 from pydantic import Field
+from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from shared.core.errors import NotFound, WrongState
@@ -12,6 +13,7 @@ from shared.core.time import clock
 from shared.db.queue import conversations, messages, responses
 from shared.db.queue.messages import MessageRef
 from shared.db.views import messages as message_views
+from shared.db.views import why, why_sentences
 from shared.db.views.messages import AgentQueue, DeadMessage, PendingMessage, ProcessingMessage
 from shared.queue import cancellations
 from shared.rest.http.common import OK, BatchQuery, Ok
@@ -59,6 +61,14 @@ class QueueQuery(Query):
     limit: int = Field(default=1000, ge=1, le=1000)
 
 
+class WaitingMessage(PendingMessage):
+    """A message that waits, and why: *state*, *reason*, *until* as in ``GET /api/why``."""
+
+    state: str
+    reason: str
+    until: int | None
+
+
 class PendingQuery(QueueQuery):
     """*agent*: only the messages of this agent."""
 
@@ -92,10 +102,21 @@ async def queue_agents(service: Service) -> list[AgentQueue]:
     return [each for each in found if each["pending"] or each["processing"]]
 
 
-@endpoint("GET", "/api/queue/pending")
-async def queue_pending(service: Service, *, query: PendingQuery) -> list[PendingMessage]:
-    """List the pending messages, scheduled ones included, oldest first."""
-    return message_views.pending(service.reader, agent=query.agent, limit=query.limit)
+@endpoint("GET", "/api/queue/pending", {503: "too many long reads run at once: try again later"})
+async def queue_pending(service: Service, *, query: PendingQuery, request: Request) -> list[WaitingMessage]:
+    """List the pending messages, scheduled ones included, oldest first, each with what it waits for."""
+    now_ms = clock.now_ms()
+    return await service.background_reads.read(lambda conn, _: _waiting(conn, query, now_ms=now_ms), request.receive)
+
+
+def _waiting(conn: apsw.Connection, query: PendingQuery, *, now_ms: int) -> list[WaitingMessage]:
+    found: list[WaitingMessage] = []
+    for each in message_views.pending(conn, agent=query.agent, limit=query.limit):
+        facts = why.message(conn, each["id"], now_ms=now_ms)
+        if facts is not None:
+            state, reason, until = why_sentences.of_message(facts, now_ms=now_ms)
+            found.append({**each, "state": state, "reason": reason, "until": until})
+    return found
 
 
 @endpoint("GET", "/api/queue/processing")
