@@ -14,7 +14,7 @@ from shared.db.queue import claims
 from shared.turns.run import turn_runner
 from shared.turns.run.agent_run import AgentAnswer
 from tests.shared.turns.run.attentive_provider import attentive, chat, ended, happens, running
-from tests.support import NOW, column, make_agent, put, take
+from tests.support import NOW, column, make_agent, make_owner, put, take
 
 __all__ = ["attentive", "chat"]
 
@@ -182,6 +182,23 @@ def test_an_edit_that_can_not_be_told_stays_context(conn, attentive, until, sett
     async def go():
         async with running(conn, until) as service:
             happens(conn, "edit", "second", **more)
+            await service.claim_and_start()
+            attentive.may_end.set()
+            await ended(service)
+
+    asyncio.run(asyncio.wait_for(go(), 30))
+    assert attentive.told == []
+    assert rows(conn, ROWS)[1] == ("second", 0, "pending", None)
+
+
+def test_a_turn_with_known_people_is_not_told_of_a_strangers_words(conn, attentive, until):
+    """Its prompt has what the agent remembers for known people alone."""
+    make_owner(conn, "5")
+
+    async def go():
+        async with running(conn, until) as service:
+            rows(conn, "DELETE FROM user_roles")
+            happens(conn, "edit", "second")
             await service.claim_and_start()
             attentive.may_end.set()
             await ended(service)
