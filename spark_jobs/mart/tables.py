@@ -30,7 +30,7 @@ ALL = (
     MartTable(
         "messages",
         open_states=("pending", "processing", "paused"),
-        text=("message", "content", "files", "last_error"),
+        text=("message", "content", "files", "script", "last_error"),
         people=("sender", "sender_id", "platform_id"),
         left_out=("claimed_by", "event_key"),
     ),
@@ -45,7 +45,7 @@ ALL = (
     MartTable("chat_messages", text=("message",), people=("sender_id",)),
     MartTable("schedule_runs", by="started_at"),
     MartTable("usage", has_updates=True),
-    MartTable("agents", by="", text=("instructions",), left_out=("config",)),
+    MartTable("agents", by="", text=("instructions",), left_out=("config", "transcriber", "speaker")),
     MartTable("agent_pauses", by="", text=("reason",)),
     MartTable("budgets", by=""),
     MartTable("sessions", by="", people=("private_to",), left_out=("continuation",)),
