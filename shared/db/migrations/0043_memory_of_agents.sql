@@ -11,7 +11,7 @@ UPDATE sessions
  WHERE EXISTS (SELECT 1
                  FROM chats c
                  JOIN users u ON u.sender_id = c.platform_id
-                              AND (c.channel = u.channel OR c.channel GLOB u.channel || '.*')
+                              AND u.channel IN (c.channel, substr(c.channel, 1, instr(c.channel || '.', '.') - 1))
                 WHERE c.id = sessions.chat_id AND c.is_group = 0
                   AND (EXISTS (SELECT 1 FROM user_roles r
                                 WHERE r.user_id = u.id AND (r.agent IS NULL OR r.agent = sessions.agent))
@@ -34,4 +34,4 @@ CREATE TABLE memory_lines (            -- what an agent remembers
     people         TEXT NOT NULL CHECK (json_valid(people)),   -- who had written: [[channel, sender_id, sender], ...]
     created_at     INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX memory_lines_of_agent ON memory_lines (agent, id);
+CREATE INDEX memory_lines_of_place ON memory_lines (agent, is_shared, ifnull(chat_id, 0));

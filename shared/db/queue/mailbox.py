@@ -68,11 +68,20 @@ def waiting_bytes(conn: apsw.Connection, agent: str) -> int:
     return scalar(conn, WAITING_BYTES, {"agent": agent}) or 0
 
 
-WAITING_FILES = """
+_PASSED = "(channel = 'internal' OR channel = 'chatroom') AND files <> '[]'"
+# By the indexes of open and of paused messages, so that the finished ones are not read.
+WAITING_FILES = f"""
     SELECT files
-      FROM messages
-     WHERE trigger = 1 AND (status = 'pending' OR status = 'processing') AND files <> '[]'
-       AND (channel = 'internal' OR channel = 'chatroom')
+      FROM messages INDEXED BY messages_open
+     WHERE trigger = 1 AND (status = 'pending' OR status = 'processing') AND {_PASSED}
+     UNION ALL
+    SELECT files
+      FROM messages INDEXED BY messages_context
+     WHERE trigger = 0 AND (status = 'pending' OR status = 'processing') AND {_PASSED}
+     UNION ALL
+    SELECT files
+      FROM messages INDEXED BY messages_resting
+     WHERE (status = 'paused' OR status = 'cancelled') AND status = 'paused' AND {_PASSED}
 """
 
 

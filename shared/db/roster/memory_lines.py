@@ -68,7 +68,8 @@ _SELECT = """
       FROM memory_lines
 """
 _IS_OWN = """
-    ifnull(chat_id, 0) = ifnull(:chat, 0) AND ifnull(thread_id, '') = ifnull(:thread, '')
+    agent = :agent AND is_shared = 0 AND ifnull(chat_id, 0) = ifnull(:chat, 0)
+    AND ifnull(thread_id, '') = ifnull(:thread, '')
     AND ifnull(private_to, '') = ifnull(:private_to, '') AND with_strangers = :apart
 """
 _SHARED_CHARACTERS = """
@@ -76,12 +77,14 @@ _SHARED_CHARACTERS = """
       FROM memory_lines
      WHERE agent = :agent AND is_shared = 1
 """
-_OWN_CHARACTERS = _SHARED_CHARACTERS.replace("is_shared = 1", f"is_shared = 0 AND {_IS_OWN}")
+_OWN_CHARACTERS = _SHARED_CHARACTERS.replace("agent = :agent AND is_shared = 1", _IS_OWN)
 VISIBLE = f"""
 {_SELECT}
-     WHERE agent = :agent AND ((is_shared = 1 AND :apart = 0) OR (is_shared = 0 AND {_IS_OWN}))
+     WHERE id IN (SELECT id FROM memory_lines WHERE agent = :agent AND is_shared = 1 AND :apart = 0
+                   UNION ALL
+                  SELECT id FROM memory_lines WHERE {_IS_OWN})
      ORDER BY id
-"""
+"""  # noqa: S608
 
 
 def visible(conn: apsw.Connection, session: Session) -> list[MemoryRow]:

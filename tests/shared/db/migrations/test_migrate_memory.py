@@ -1,7 +1,11 @@
 """Sessions of an earlier release count as with strangers, but for the direct chats of people who were let in."""
 
+import re
+
+from shared.db.engine import schema
 from shared.db.engine.connection import rows, transaction
 from shared.db.engine.migrate import migrate
+from tests.support import plan
 
 BEFORE = "0043"
 
@@ -42,6 +46,8 @@ def test_only_direct_chats_of_known_people_are_without_strangers(before):
                 f"VALUES ({number}, 's{number}', '{agent}', {chat}, {number}, 9)",
             )
     migrate(path)
+    _, known, *_ = re.findall(r"UPDATE sessions[^;]+", schema.migrations()[43])
+    assert "SEARCH u USING COVERING INDEX" in " ".join(plan(conn, known)), "not each person for each session"
     found = dict(rows(conn, "SELECT id, strangers_at FROM sessions ORDER BY id"))
     assert found == {1: None, 2: None, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7, 8: 8}
     assert rows(conn, "SELECT DISTINCT memory FROM agents") == [("known",)]

@@ -6,7 +6,7 @@ from shared.db.engine.connection import transaction
 from shared.db.queue import sessions
 from shared.db.roster import memory_lines
 from shared.db.roster.memory_lines import LineAuthor, NewLine
-from tests.support import NOW, make_agent, make_chat
+from tests.support import NOW, make_agent, make_chat, plan
 
 ANA = LineAuthor("telegram", "5", "Ana")
 BEN = LineAuthor("telegram.sales", "7", "Ben")
@@ -104,7 +104,8 @@ def test_a_line_of_another_agent_is_not_deleted(conn):
     assert read(conn, session(conn)) == []
 
 
-def test_the_lines_of_an_agent_are_found_by_the_index(conn):
+def test_the_lines_of_a_conversation_are_found_among_those_of_all_conversations(conn):
     key = {"agent": "assistant", "chat": 1, "thread": None, "private_to": None, "apart": 0}
-    plan = [row[3] for row in conn.execute(f"EXPLAIN QUERY PLAN {memory_lines.VISIBLE}", key)]
-    assert plan == ["SEARCH memory_lines USING INDEX memory_lines_of_agent (agent=?)"]
+    found = plan(conn, memory_lines.VISIBLE, **key)
+    assert "SEARCH memory_lines USING INDEX memory_lines_of_place (agent=? AND is_shared=? AND <expr>=?)" in found
+    assert not any("SCAN memory_lines" in each or each.endswith("(agent=?)") for each in found)

@@ -151,6 +151,8 @@ def test_a_copy_that_waits_is_kept_and_one_that_is_over_goes(conn, monkeypatch):
     for folder in store.iterdir():
         os.utime(folder, (1, 1))
     assert old_files.delete_sent(conn, store, older_than_ms=NOW) == 0
+    rows(conn, "UPDATE messages SET trigger = 0 WHERE files <> '[]'")  # as an answer in a room
+    assert old_files.delete_sent(conn, store, older_than_ms=NOW) == 0
     rows(conn, "UPDATE messages SET status = 'completed'")
     assert old_files.delete_sent(conn, store, older_than_ms=NOW) == 1
     assert list(store.iterdir()) == []
