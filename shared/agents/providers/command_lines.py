@@ -106,7 +106,7 @@ def event_of(line: bytes) -> ProviderEvent | ProgramCall | ProgramAsks | Program
     """One line of output: an event, plain text, or None for a blank line and an event that says nothing."""
     text = line.decode("utf-8", "replace").rstrip("\r\n")
     try:
-        found: Any = json.loads(half_characters.mend_json(line).decode("utf-8", "replace"))
+        found: Any = half_characters.read_json(line)
     except (ValueError, RecursionError):
         return Misread("a JSON object that breaks off, or is no JSON") if _BROKEN_OFF.match(line) else text
     if not isinstance(found, dict):

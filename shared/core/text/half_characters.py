@@ -5,7 +5,9 @@ Python makes one of each byte of an argument that is not UTF-8. Every door for t
 U+FFFD; the rest of the text stays. Two halves that follow each other are a whole character, and stay.
 """
 
+import json
 import re
+from typing import Any
 
 # A whole pair and every other escape are matched too, so that the search goes on behind them: ``\\\\ud83d`` is no half.
 _ESCAPE = re.compile(
@@ -18,6 +20,16 @@ def mend_json(body: bytes) -> bytes:
     if b"\\ud" not in body and b"\\uD" not in body:
         return body
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], body)
+
+
+def read_json(line: bytes) -> Any:
+    """The value of the JSON text *line*, without halves.
+
+    Raises:
+        ValueError: it is no JSON.
+        RecursionError: it is nested too deeply.
+    """
+    return json.loads(mend_json(line).decode("utf-8", "replace"))
 
 
 def mend(text: str) -> str:

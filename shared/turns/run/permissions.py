@@ -21,7 +21,7 @@ import apsw
 from shared.agents.access import PermissionAnswer, PermissionAsked
 from shared.conversation.access import permission_requests
 from shared.core import logs
-from shared.core.errors import PostroomError
+from shared.core.errors import OF_ONE_ROW, PostroomError
 from shared.core.text import redaction
 from shared.core.time import clock
 from shared.db.access import approvals, permissions
@@ -34,6 +34,7 @@ log = logs.get()
 
 _LOOKS_EVERY_S = 2.0  # beside the kicks, which may be lost
 _OVER = PermissionAnswer(False, "The turn has ended, so nothing is allowed: end your work.")
+_UNREADABLE = PermissionAnswer(False, "No card can show what you asked for, so nobody was asked. Go on without it.")
 _DATABASE = PermissionAnswer(False, "The database could not be used, so nobody was asked. Go on without it.")
 
 
@@ -95,6 +96,9 @@ class TurnPermissions:
         except apsw.Error:
             log.exception("permission.not_asked", turn=self._claim.token)
             return _DATABASE
+        except OF_ONE_ROW:  # the program would wait for an answer until its limits end it
+            log.exception("permission.not_asked", turn=self._claim.token)
+            return _UNREADABLE
 
     async def close(self) -> None:
         """The turn is over: the cards of its open questions say so."""

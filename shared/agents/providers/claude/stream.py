@@ -3,12 +3,12 @@
 A line of another type, or of a later version, is nothing: only these say something that a turn needs.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from shared.agents.access import PermissionAsked
+from shared.core.text import half_characters
 
 _PARTIAL = b'{"type":"stream_event"'
 
@@ -159,7 +159,7 @@ def _covers(tool: str, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _parsed(line: bytes) -> Mapping[str, Any]:
     try:
-        found = json.loads(line)
+        found = half_characters.read_json(line)
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

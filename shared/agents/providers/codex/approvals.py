@@ -50,6 +50,8 @@ def asked(
     about = params.get("_meta")
     if method == _TOOL and isinstance(about, Mapping) and about.get("codex_approval_kind") == "mcp_tool_call":
         given = about.get("tool_params") or {}
+        if not isinstance(given, Mapping):
+            return None
         return PermissionAsked(f"{params.get('serverName')}.{about.get('tool_name')}", given, number, given)
     return None
 

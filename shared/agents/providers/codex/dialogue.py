@@ -216,7 +216,7 @@ class Dialogue:
             if item.get("phase") == "commentary":
                 yield Progress(str(item.get("text") or ""))
             else:
-                self._answer = half_characters.mend(str(item.get("text") or ""))
+                self._answer = str(item.get("text") or "")
 
     def _over(self, turn: Mapping[str, Any]) -> Iterator[Step]:
         if self._turn_id not in (None, _id(turn)):
@@ -245,7 +245,7 @@ def _text(text: str) -> Mapping[str, Any]:
 
 def _parsed(line: bytes) -> Mapping[str, Any]:
     try:
-        return _table(json.loads(line))
+        return _table(half_characters.read_json(line))
     except (ValueError, RecursionError):
         return {}
 

@@ -1,6 +1,5 @@
 """What ``codex exec --json`` writes: the way where a version has no app-server. It can't be steered or asked."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -50,12 +49,12 @@ class ExecLines:
         if kind in _TOOLS:
             yield CodexTool(is_over, str(item.get("tool") or kind))
         elif kind == "agent_message" and is_over:
-            self._answer = half_characters.mend(str(item.get("text") or ""))
+            self._answer = str(item.get("text") or "")
 
 
 def _parsed(line: bytes) -> Mapping[str, Any]:
     try:
-        found = json.loads(line)
+        found = half_characters.read_json(line)
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, Mapping) else {}

@@ -4,7 +4,6 @@ A stream that breaks off makes it ask its model again, for ever and up to 15 tim
 ended for no known reason, or did not end before the next one began, the turn is over here.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -59,7 +58,7 @@ class OpencodeLines:
                     yield from self._broke()
                 self._is_in_step = True
             case "text":
-                self._texts.append(half_characters.mend(str(part.get("text") or "")))
+                self._texts.append(str(part.get("text") or ""))
             case "tool_use":
                 self._broken = 0
                 yield Acted(str(part.get("tool") or "tool"))
@@ -85,7 +84,7 @@ class OpencodeLines:
 
 def _parsed(line: bytes) -> object:
     try:
-        return json.loads(line)
+        return half_characters.read_json(line)
     except (ValueError, RecursionError):
         return None
 

@@ -107,6 +107,17 @@ def run(conn, monkeypatch, work, questions=(SHELL,), limit_s=60):
     asyncio.run(asyncio.wait_for(go(), limit_s))
 
 
+def test_what_no_card_can_show_is_answered_by_a_no(conn, owner, monkeypatch):
+    half = PermissionAsked("shell", {"command": "echo \ud83d"}, "call-1", {"command": "echo \ud83d"})
+
+    async def work(turns):
+        await turns.end()
+        assert [each.is_allowed for each in turns.heard] == [False]
+
+    run(conn, monkeypatch, work, [half])
+    assert asked(conn) is None
+
+
 def test_a_yes_is_used_up_by_its_call_and_the_card_shows_every_argument(conn, owner, monkeypatch):
     async def work(turns):
         await turns.until_asked()

@@ -161,3 +161,10 @@ def test_a_program_that_hangs_after_the_answer_is_ended_all_the_same(program):
     end, _ = asks(program, WRITE, approver=Waits(PermissionAnswer(True)), replies=2)
     assert isinstance(end, Failed)
     assert end.code == "idle_timeout"
+
+
+def test_a_half_character_of_a_question_is_replaced(program):
+    approver = Approver(PermissionAnswer(True))
+    question = {**WRITE, "request": {**WRITE["request"], "input": {"file_path": "/home/y.txt", "content": "a\ud83d"}}}
+    asks(program, question, approver=approver)
+    assert approver.asked[0].arguments["content"] == "a\ufffd"

@@ -18,6 +18,7 @@ def test_a_shell_is_asked_each_time():
         (COMMAND, {"command": "yes", "kind": "writeStdin"}),
         (COMMAND, {}),
         ("mcpServer/elicitation/request", {"serverName": "weather", "message": "Where?"}),
+        ("mcpServer/elicitation/request", {"_meta": {"codex_approval_kind": "mcp_tool_call", "tool_params": ["x"]}}),
         ("item/permissions/requestApproval", {"permissions": {"network": True}}),
         ("item/tool/requestUserInput", {}),
     ],
