@@ -34,7 +34,8 @@ def ask(conn: apsw.Connection, claim: Claim, asked: PermissionAsked, *, expires_
     """Ask for a yes, with a card that shows all arguments.
 
     Raises:
-        WrongState: a card can't show them, or too many requests of the session wait; the message is for the model.
+        WrongState: a card can't show them, too many requests of the session wait, or one of the turn has the name of
+            this call and asks for something else; the message is for the model.
     """
     shown = len(json.dumps([asked.tool, asked.arguments, asked.covers], ensure_ascii=False))
     if shown > MOST_CHARACTERS:
@@ -62,6 +63,8 @@ def ask(conn: apsw.Connection, claim: Claim, asked: PermissionAsked, *, expires_
     approval, is_new = approvals.request(conn, new, expires_at=expires_at, now_ms=now_ms)
     if is_new:
         requests.show(conn, approval, now_ms=now_ms)
+    elif (approval.payload["tool"], approval.payload["arguments"]) != (payload["tool"], payload["arguments"]):
+        raise WrongState("nobody was asked: the turn asks for something else under the name of this call already")
     return approval
 
 

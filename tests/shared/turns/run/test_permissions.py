@@ -288,6 +288,18 @@ def test_a_turn_that_lost_its_messages_is_allowed_nothing(conn, db, claim):
     assert "used_at" not in payload(conn)
 
 
+def test_a_yes_is_not_for_another_call_under_the_same_name(conn, db, claim):
+    other = SHELL._replace(arguments={"command": "rm -r /"})
+
+    def ask_more(_):
+        refused = pytest.raises(WrongState, match="something else under the name of this call")
+        with process_on(db) as process, transaction(conn), refused:
+            TurnPermissions(process, claim, wait_ms=60_000, now_ms=Clock())._begin(conn, other)
+        decide(conn, 0)
+
+    assert open_question(db, claim, ask_more).is_allowed
+
+
 def test_a_kill_of_dispatch_leaves_a_question_that_nobody_can_allow(conn, db, claim):
     assert open_question(db, claim, kill) is None
     run_again(conn)
