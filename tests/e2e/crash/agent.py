@@ -27,13 +27,14 @@ def main() -> None:
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     turn = json.load(sys.stdin)
-    asked = [message for message in turn["messages"] if not message["is_context"]]
+    written = [message for message in turn["messages"] if message["kind"] != "system"]  # else it is Postroom's own note
+    asked = [message for message in written if not message["is_context"]]
     run = os.urandom(6).hex()  # not the process id, which another namespace has too
     journal = os.open(f"{folder}/turns", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def note(what: str, **facts: object) -> None:
         line = {"what": what, "run": run, "session": turn["session"], "agent": turn["agent"]}
-        line |= {"ids": [message["id"] for message in turn["messages"]], "at_ns": time.monotonic_ns(), **facts}
+        line |= {"ids": [message["id"] for message in written], "at_ns": time.monotonic_ns(), **facts}
         os.write(journal, json.dumps(line).encode() + b"\n")
 
     texts = [message["text"] for message in asked]

@@ -350,11 +350,11 @@ class Post:
         return query(self.db, sql, *parameters)
 
     def open_work(self) -> list[tuple[Any, ...]]:
-        """Messages and responses that are not finished, by status."""
+        """Messages and responses that are not finished, by status; a note for an agent may wait for its next turn."""
         return self.query(
             """
             SELECT 'message', status, count(*), min(last_error) FROM messages
-             WHERE status IN ('pending', 'processing') GROUP BY status
+             WHERE status IN ('pending', 'processing') AND NOT (kind = 'system' AND trigger = 0) GROUP BY status
              UNION ALL
             SELECT 'response', status, count(*), min(last_error) FROM responses
              WHERE status IN ('pending', 'delivering') GROUP BY status
