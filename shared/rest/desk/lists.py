@@ -1,6 +1,7 @@
 """The lists of the operator's page: messages and answers by what became of them, each row with its reason."""
 
 from functools import partial
+from typing import Literal
 
 import apsw
 from pydantic import Field
@@ -59,24 +60,14 @@ def _read_messages(conn: apsw.Connection, *, state: work.State, query: WorkQuery
     return work.messages(conn, state, wanted, limit=query.limit, now_ms=now_ms)
 
 
-@endpoint("GET", "/api/work/sending", _BUSY)
-async def get_sending(service: Service, *, query: PageQuery, request: Request) -> list[AnswerRow]:
-    """List the answers that are not delivered yet, newest first, each with what it waits for."""
-    now_ms = clock.now_ms()
-    return await service.background_reads.read(
-        lambda conn, _: work.answers(conn, "waiting", before=query.before, limit=query.limit, now_ms=now_ms),
-        request.receive,
-    )
+def _answers_of(state: Literal["waiting", "dead"], path: str, what: str) -> Endpoint:
+    async def run(service: Service, *, query: PageQuery, request: Request) -> list[AnswerRow]:
+        found = partial(work.answers, state=state, before=query.before, limit=query.limit, now_ms=clock.now_ms())
+        return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
 
-
-@endpoint("GET", "/api/work/unsent", _BUSY)
-async def get_unsent(service: Service, *, query: PageQuery, request: Request) -> list[AnswerRow]:
-    """List the answers that could not be sent, newest first, each with the reason."""
-    now_ms = clock.now_ms()
-    return await service.background_reads.read(
-        lambda conn, _: work.answers(conn, "dead", before=query.before, limit=query.limit, now_ms=now_ms),
-        request.receive,
-    )
+    run.__name__ = f"get_{path}"
+    run.__doc__ = f"List {what}"
+    return endpoint("GET", f"/api/work/{path}", _BUSY)(run)
 
 
 @endpoint("GET", "/api/chats/{id}/log", {404: "there is no such chat", **_BUSY})
@@ -95,7 +86,9 @@ ENDPOINTS = (
     _list_of("running", "the messages that turns are processing"),
     _list_of("dead", "the dead messages"),
     _list_of("done", "the messages that are completed or cancelled, among the newest 50 000"),
-    get_sending,
-    get_unsent,
+    _answers_of(
+        "waiting", "sending", "the answers that are not delivered yet, newest first, each with what it waits for."
+    ),
+    _answers_of("dead", "unsent", "the answers that could not be sent, newest first, each with the reason."),
     get_log,
 )
