@@ -100,6 +100,9 @@ COMMANDS = {
     "schedules pause": [HOSTILE],
     "schedules resume": [HOSTILE],
     "schedules cancel": [HOSTILE],
+    "memory show": ["coder"],
+    "memory forget": ["coder", HOSTILE],
+    "top": [],
     "dropped": [],
     "search": ["forged"],
     "why": ["--sender", "5"],
@@ -112,6 +115,7 @@ SHOWN = {  # commands that show hostile rows, so that a table without them does 
     "users show", "approvals list", "approvals show", "permissions list", "tool-servers list",
     "messages list", "messages show",
     "responses list", "responses show", "schedules list", "schedules show", "dropped", "search", "why", "sessions show",
+    "memory show", "top",
 }  # fmt: skip
 MORE = {  # further rows of some commands
     "messages list": [["--status", "pending"], ["--status", "processing"]],
@@ -196,6 +200,8 @@ def names(postroom: Postroom) -> dict[str, str]:
         "UPDATE wirings SET engage_pattern = :text",
         "INSERT INTO accounts (name, platform, username, created_at, updated_at) "
         "VALUES ('telegram.sales', 'telegram', :text, 0, 0)",
+        "INSERT INTO memory_lines (line_id, agent, text, with_strangers, is_shared, session_id, people, created_at) "
+        "SELECT 'memory_1', 'coder', :text, 0, 1, min(id), json_array(json_array('a', '5', :text)), 0 FROM sessions",
     ):
         conn.execute(sql, {"text": HOSTILE} if ":text" in sql else {})
     (session,) = postroom.column(
