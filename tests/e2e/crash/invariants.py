@@ -47,6 +47,12 @@ def check_turns(post: Post) -> None:
     assert not problems, "\n".join(problems[:40])
 
 
+def check_runs(post: Post) -> None:
+    """Check the promises about turns and the file, where the platform shows texts in a form of its own."""
+    problems = [*_turns(post), *_sound(post.db)]
+    assert not problems, "\n".join(problems[:40])
+
+
 def check_stored(post: Post) -> None:
     """Check the promises that hold where only ``ingest`` runs."""
     problems = [*_stored(post), *_sound(post.db)]
