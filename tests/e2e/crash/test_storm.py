@@ -42,7 +42,10 @@ def verdicts(post: Post) -> tuple[dict[str, tuple[str, int, str]], list[str]]:
     not_before: dict[str, int] = {}
     early: list[str] = []
     begun: dict[str, str] = {}
+    together: set[str] = set()  # the turns of several messages
     for line in invariants.journal(post):
+        if line["what"] == "start" and len(line["texts"]) > 1:
+            together.add(line["run"])
         for id_ in line["ids"]:
             if line["what"] == "start":
                 if line["at_ns"] < not_before.get(id_, 0):
@@ -55,6 +58,9 @@ def verdicts(post: Post) -> tuple[dict[str, tuple[str, int, str]], list[str]]:
             wait_ms = 0.0
             if act == "ok":
                 state[id_] = ("completed", done, "")
+            elif act == "dead" and line["run"] in together:  # which of them is to blame is seen when each runs alone
+                failures[id_] = done
+                state[id_] = ("pending", done, "planned end")
             elif act == "dead":
                 state[id_] = ("dead", done + 1, "planned end")
             elif act == "limit" and int(line["number"]) >= SHORTEST_WAIT_MS:  # a shorter one is an attempt like another
