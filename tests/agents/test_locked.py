@@ -80,6 +80,7 @@ def install(folder: Path, registry: Registry, locked: bytes) -> "subprocess.Comp
     shutil.copy(ROOT / "infra" / "agents.sh", folder / "project" / "infra")
     depends = {"optionalDependencies": {NAME: VERSION}}
     package = {"version": VERSION, "integrity": hash_of(locked), "optional": True, "hasInstallScript": True}
+    package["cpu"] = ["x64", "arm64"]
     lock = {"lockfileVersion": 3, "packages": {"": depends, f"node_modules/{NAME}": package}}
     (wanted / "package.json").write_text(json.dumps(depends))
     (wanted / "package-lock.json").write_text(json.dumps(lock))
@@ -106,5 +107,5 @@ def test_another_file_of_the_same_version_is_refused(tmp_path, registry):
     registry.file = packed("another one", tmp_path / "stain")
     done = install(tmp_path, registry, locked=packed("the locked one", tmp_path / "stain"))
     assert done.returncode == 1
-    assert "or npm got a file with another hash than it names" in done.stderr
+    assert "it got a file with another hash than infra/programs/opencode/package-lock.json names" in done.stderr
     assert not (tmp_path / "agents" / "opencode").exists()
