@@ -56,8 +56,6 @@ class Crew:
         program = [sys.executable, "-I", "-S", str(ROOT / "tests/e2e/crash/agent.py"), "shared", "1"]
         agents.make("keeper", "command", config={"command": program})
         call("PUT", "/api/teams/crew", {"agents": ["lead", "coder", "keeper"], "leader_agent": "lead"})
-        for member in ("coder", "keeper"):
-            call("PUT", f"/api/agents/lead/destinations/{member}", {"toAgent": member})
         for person, agent in ((self.ana, "lead"), (self.ben, "keeper")):
             made = {"channel": "telegram", "platformId": person.id, "senderPolicy": "public"}
             chat = call("POST", "/api/chats", made)["chat"]["id"]

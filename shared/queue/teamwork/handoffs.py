@@ -232,10 +232,10 @@ def _to_chat(
 def _recipient(conn: apsw.Connection, agent: str, name: str) -> str | None:
     """The agent that *agent* calls so, and may write to."""
     target = destinations.get(conn, agent, name.lower())
-    return target.target_agent if target is not None and target.target_agent else _teammate(conn, agent, name)
+    return target.target_agent if target is not None and target.target_agent else teammate(conn, agent, name)
 
 
-def _teammate(conn: apsw.Connection, agent: str, name: str) -> str | None:
+def teammate(conn: apsw.Connection, agent: str, name: str) -> str | None:
     """The other member of a team of *agent* with this id or name, in whatever case."""
     together = {each for team in teams.every(conn) if agent in team.agents for each in team.agents} - {agent}
     wanted = name.lower()

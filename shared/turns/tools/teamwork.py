@@ -14,7 +14,7 @@ from shared.db.roster.destinations import Destination
 from shared.db.roster.teams import Team
 from shared.db.views import team_work
 from shared.db.views.team_work import Given, Work
-from shared.queue.teamwork import deadlines, mailbox, rooms
+from shared.queue.teamwork import deadlines, handoffs, mailbox, rooms
 from shared.turns.tools import places
 from shared.turns.tools.base import Arguments, HandedOver, Tool, ToolCall
 from shared.turns.tools.outbox_files import FOR_AGENTS
@@ -25,7 +25,7 @@ _AT_ONCE = 50  # messages that one call takes out of the mailbox
 
 
 class SendToAgent(Arguments):
-    agent: Annotated[str, Field(min_length=1, max_length=64, description="the destination's name of the agent")]
+    agent: Annotated[str, Field(min_length=1, max_length=64, description="a destination's name, or a teammate's id")]
     text: Text
     kind: Annotated[
         Literal["message", "task", "status", "nudge"],
@@ -48,16 +48,18 @@ def _recipient(call: ToolCall, given: SendToAgent) -> str:
     Raises:
         PostroomError: it can't be written to.
     """
-    found = places.destination(call, given.agent)
-    if found.target_agent is None:
+    named = destinations.get(call.conn, call.agent.id, given.agent)
+    mate = handoffs.teammate(call.conn, call.agent.id, given.agent) if named is None else None
+    recipient = mate or places.destination(call, given.agent).target_agent
+    if recipient is None:
         raise ConfigInvalid(f"{given.agent!r} is a chat: use send_message to write there")
-    if agents.get(call.conn, found.target_agent) is None:  # the words of others would list every agent
+    if agents.get(call.conn, recipient) is None:  # the words of others would list every agent
         raise WrongState(f"agent {given.agent!r} was deleted")
-    if call.asked is not None and mailbox.reads_answer(call.conn, found.target_agent, call.asked):
+    if call.asked is not None and mailbox.reads_answer(call.conn, recipient, call.asked):
         raise WrongState(f"agent {given.agent!r} asked you, and reads the answer of this turn: say it there")
     if given.within is not None and given.kind not in ("message", "task"):
         raise ConfigInvalid(f"a {given.kind} gets no answer, so it has no deadline: leave out 'within'")
-    return found.target_agent
+    return recipient
 
 
 def _within_ms(given: SendToAgent) -> int | None:
@@ -183,8 +185,8 @@ def _handed(each: Given, now_ms: int) -> str:
 TOOLS = (
     Tool(
         "send_to_agent",
-        "Write to another agent that list_destinations names. This returns at once; its answer comes later as a "
-        "message of its own, and what you say about it then goes to the person for whom you asked.",
+        "Write to another agent that list_destinations or list_team names. This returns at once; its answer comes "
+        "later as a message of its own, and what you say about it then goes to the person for whom you asked.",
         SendToAgent,
         _send,
         kicks=("dispatch",),

@@ -29,7 +29,7 @@ def test_a_message_for_another_agent_asks_for_a_turn_and_its_answer_comes_back_h
 
 
 @pytest.mark.parametrize("name", ["carol", "assistant", "@bob", "Bob", "../bob", "operator", "chat-1"])
-def test_only_an_agent_among_the_destinations_can_be_written_to(conn, db, name):
+def test_no_agent_but_destinations_and_teammates_can_be_written_to(conn, db, name):
     make_agent(conn, "carol")  # exists, and is no destination
     with running(conn, db) as turn:
         team_mate(conn)
@@ -38,6 +38,18 @@ def test_only_an_agent_among_the_destinations_can_be_written_to(conn, db, name):
             f"'{name}' is a chat" if name == "chat-1" else f"you have no destination '{name}'"
         )
         assert dump(conn) == before
+
+
+def test_a_teammate_can_be_written_to_without_a_destination(conn, db):
+    for name in ("bob", "carol"):
+        make_agent(conn, name)
+    with running(conn, db) as turn:
+        with transaction(conn):
+            teams.save(conn, Team("dev", "Dev", "assistant", ("assistant", "bob")), now_ms=NOW)
+        assert turn.say("send_to_agent", agent="bob", text="mend it", within="30m").startswith("Sent to agent bob.")
+        assert turn.refusal("send_to_agent", agent="carol", text="x").startswith("you have no destination 'carol'")
+        assert turn.refusal("send_to_agent", agent="assistant", text="x").startswith("you have no destination")
+    assert column(conn, "SELECT agent FROM messages WHERE from_agent = 'assistant'") == ["bob"]
 
 
 def test_the_agent_that_asked_reads_the_answer_and_is_not_written_to(conn, db):
