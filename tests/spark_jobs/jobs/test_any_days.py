@@ -78,15 +78,18 @@ def is_instant(column):
     return column.endswith("_at") or column == "process_after"
 
 
-def occurrence(chance, at):
+def occurrence(chance, at, series):
     """To a series belongs one message in three."""
     if chance.randrange(3):
         return None, None, None, None
-    return chance.choice("stuvwxyz"), chance.choice(GRIDS), chance.choice((None, "UTC", "Europe/Zurich")), at + HOUR_MS
+    return chance.choice(series), chance.choice(GRIDS), chance.choice((None, "UTC", "Europe/Zurich")), at + HOUR_MS
 
 
-def rows_of(chance, count=240):
-    """Messages and responses, each with steps that lie minutes to weeks apart, and the runs of schedules."""
+def rows_of(chance, count=60, senders="123", series="stu"):
+    """Messages and responses, each with steps that lie minutes to weeks apart, and the runs of schedules.
+
+    With few *series*, each has a run within the weeks that the job of schedules looks back.
+    """
     steps, messages, responses, usage, runs = [], [], [], [], []
     for number in range(count):
         at, name = NOON + chance.randrange(DAYS * DAY_MS), f"m_{number}"
@@ -94,10 +97,10 @@ def rows_of(chance, count=240):
         who = (chance.choice((None, "a", "b")), chance.choice((None, "c", "d")), chance.choice(("telegram", "discord")))
         state = (status, chance.choice((None, "error", "network")), chance.randrange(4), chance.randrange(2))
         instants = (chance.choice((None, at + 3 * HOUR_MS)), at + HOUR_MS, at)
-        sender = chance.choice((None, *"123456789"))
-        planned = occurrence(chance, at)
+        sender = chance.choice((None, *senders))
+        planned = occurrence(chance, at, series)
         messages.append((number, name, agent, *who, sender, number % 5, *state, *instants, *planned))
-        responses.append((number, f"r_{number}", status, at, *occurrence(chance, at)))
+        responses.append((number, f"r_{number}", status, at, *occurrence(chance, at, series)))
         usage.append((name, agent, "m", "key", 1, 2, 3, 4, 5, chance.choice((None, 7)), at))
         if planned[0]:
             due, before = planned[3], chance.choice((None, 0, HOUR_MS, DAY_MS, 40 * DAY_MS))
@@ -221,7 +224,7 @@ def growth(tables, chance):
 
 def test_a_job_over_a_mart_that_grows_writes_what_a_fresh_run_writes(spark, tmp_path):
     chance = random.Random(SEEDS[0])
-    for day, rows, named in growth(rows_of(chance), chance):
+    for day, rows, named in growth(rows_of(chance, 240, "123456789", "stuvwxyz"), chance):
         grown(tmp_path / "mart", day, rows, named)
         mart = open_mart(spark, str(tmp_path / "mart"))
         for job in JOBS:
