@@ -1,6 +1,7 @@
 import gc
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -56,7 +57,11 @@ def pytest_collection(session):
 
 def pytest_collection_finish(session):
     gc.collect()
-    gc.freeze()
+    if sys.version_info < (
+        3,
+        14,
+    ):  # there Hypothesis asks the collector who has a generator of chance; frozen is unseen
+        gc.freeze()
     gc.enable()
 
 
