@@ -54,7 +54,7 @@ class Messages:
             )
         reason = "refusal" if answer.is_refusal else "tool_use" if answer.call else "end_turn"
         return {
-            "id": f"msg_{len(conversation.entries):04}",  # Claude Code joins messages of the same id
+            "id": f"msg_{len(conversation.entries) - 2 * answer.is_again:04}",  # Claude Code joins those of one id
             "type": "message",
             "role": "assistant",
             "model": conversation.model,
