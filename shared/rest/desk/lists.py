@@ -48,7 +48,7 @@ def _list_of(state: work.State, what: str) -> Endpoint:
 
     run.__name__ = f"get_{state}"
     run.__doc__ = f"List {what}, newest first, each with why it stands there."
-    return endpoint("GET", f"/api/work/{state}", {404: "there is no such chat", **_BUSY})(run)
+    return endpoint("GET", f"/api/lists/{state}", {404: "there is no such chat", **_BUSY})(run)
 
 
 def _read_messages(conn: apsw.Connection, *, state: work.State, query: WorkQuery, now_ms: int) -> list[WorkRow]:
@@ -67,7 +67,7 @@ def _answers_of(state: Literal["waiting", "dead"], path: str, what: str) -> Endp
 
     run.__name__ = f"get_{path}"
     run.__doc__ = f"List {what}"
-    return endpoint("GET", f"/api/work/{path}", _BUSY)(run)
+    return endpoint("GET", f"/api/lists/{path}", _BUSY)(run)
 
 
 @endpoint("GET", "/api/chats/{id}/log", {404: "there is no such chat", **_BUSY})

@@ -5,7 +5,7 @@ const markOf = (row) => mark(MARKS[row.state] ?? "wait", row.state.replaceAll("_
 
 async function queue([state = "waiting"], query) {
   const names = new URLSearchParams(query);
-  const rows = await ask(`/api/work/${quoted(state)}?${new URLSearchParams({...Object.fromEntries(names), limit: "50"})}`);
+  const rows = await ask(`/api/lists/${quoted(state)}?${new URLSearchParams({...Object.fromEntries(names), limit: "50"})}`);
   const isAnswers = state === "sending" || state === "unsent";
   return [
     top("Queue", "Every row says why it stands there."),

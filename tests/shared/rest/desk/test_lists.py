@@ -13,12 +13,14 @@ def test_messages_are_listed_by_state_and_filtered(serving, conn):
     make_agent(conn, "coder")
     put(conn, "first")
     put(conn, "second", agent="coder", chat="200", now_ms=NOW + 10)
-    assert ids(serving, "/api/work/waiting") == ["second", "first"]
-    assert ids(serving, "/api/work/waiting?agent=coder") == ["second"]
-    assert ids(serving, f"/api/work/waiting?chatId={make_chat(conn)}") == ["first"]
-    assert ids(serving, f"/api/work/waiting?since={NOW + 10}&channel=telegram") == ["second"]
-    assert ids(serving, "/api/work/waiting?reason=due&limit=1") == ["second"]
-    assert ids(serving, "/api/work/done") == ids(serving, "/api/work/running") == ids(serving, "/api/work/dead") == []
+    assert ids(serving, "/api/lists/waiting") == ["second", "first"]
+    assert ids(serving, "/api/lists/waiting?agent=coder") == ["second"]
+    assert ids(serving, f"/api/lists/waiting?chatId={make_chat(conn)}") == ["first"]
+    assert ids(serving, f"/api/lists/waiting?since={NOW + 10}&channel=telegram") == ["second"]
+    assert ids(serving, "/api/lists/waiting?reason=due&limit=1") == ["second"]
+    assert (
+        ids(serving, "/api/lists/done") == ids(serving, "/api/lists/running") == ids(serving, "/api/lists/dead") == []
+    )
 
 
 def test_answers_are_listed_by_state(serving, conn):
@@ -26,8 +28,8 @@ def test_answers_are_listed_by_state(serving, conn):
     dead = answer(conn, "two", chat="200")
     with transaction(conn):
         conn.execute("UPDATE responses SET status = 'dead', failure = 'error' WHERE id = :id", {"id": dead})
-    assert ids(serving, "/api/work/sending") == ["one"]
-    assert ids(serving, "/api/work/unsent") == ["two"]
+    assert ids(serving, "/api/lists/sending") == ["one"]
+    assert ids(serving, "/api/lists/unsent") == ["two"]
 
 
 def test_a_conversation_is_read_by_its_chat(serving, conn):
@@ -37,13 +39,13 @@ def test_a_conversation_is_read_by_its_chat(serving, conn):
 
 
 def test_a_chat_that_is_not_there_and_a_state_that_is_none_are_told(serving):
-    for path in ("/api/chats/99/log", "/api/work/waiting?chatId=99"):
+    for path in ("/api/chats/99/log", "/api/lists/waiting?chatId=99"):
         reply = get(serving, path)
         assert (reply.status_code, reply.json()) == (404, {"error": "there is no chat 99; GET /api/chats lists them"})
-    assert get(serving, "/api/work/nothing").status_code == 404
+    assert get(serving, "/api/lists/nothing").status_code == 404
 
 
 def test_an_unknown_parameter_is_refused_with_the_known_names(serving):
-    reply = get(serving, "/api/work/dead?agents=coder")
+    reply = get(serving, "/api/lists/dead?agents=coder")
     assert reply.status_code == 400
     assert "agent" in reply.json()["error"]
