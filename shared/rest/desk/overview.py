@@ -32,13 +32,12 @@ Mark = Literal["stop", "paused", "dead", "unknown", "ask", "warn", "wait"]
 
 
 class Act(TypedDict):
-    """A button: the requests that it sends, one after the other. *isFinal*: it can't be had back later."""
+    """A button: the requests that it sends, one after the other."""
 
     label: str
     method: Literal["POST", "DELETE"]
     paths: list[str]
     body: dict[str, Any] | None
-    isFinal: bool
 
 
 class Item(TypedDict):
@@ -192,8 +191,8 @@ def _parted(sentence: str) -> tuple[str, str]:
     return sentence, ""
 
 
-def _act(label: str, *paths: str, body: dict[str, Any] | None = None, is_final: bool = False) -> Act:
-    return {"label": label, "method": "POST", "paths": list(paths), "body": body, "isFinal": is_final}
+def _act(label: str, *paths: str, body: dict[str, Any] | None = None) -> Act:
+    return {"label": label, "method": "POST", "paths": list(paths), "body": body}
 
 
 def _stops(sentences: Sequence[str]) -> Iterator[Item]:
