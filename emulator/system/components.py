@@ -183,6 +183,7 @@ class Components:
             "POSTROOM_DB": str(self.state.database),
             "POSTROOM_RUN_DIR": str(self.state.run),
             "POSTROOM_TICK_SECRET": self.tick_secret,
+            "POSTROOM_PUBLIC_URL": self.url,
             "POSTROOM_REPLICA_URL": self.replica_url,
             "POSTROOM_LITESTREAM_SOCKET": str(self.litestream.control),
             "POSTROOM_AGENTS_DIR": str(self.state.agents),

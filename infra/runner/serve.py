@@ -113,6 +113,7 @@ def _serve(
     from shared.roster.new_database import prepare_database  # late: its import gives way too
 
     settings = Settings.load()
+    logs.link_to(settings.public_url)
     _refuse_unnamed_database(settings)
     if writer_process := writer_process_of(name, package):
         parent = os.getpid()

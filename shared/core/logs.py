@@ -12,11 +12,14 @@ from typing import Any
 
 import msgspec
 
+from shared.core import page_links
 from shared.core.slim_imports import without
 from shared.core.text import redaction
 
 with without("rich"):  # structlog would load it to draw tracebacks: a fifth of a function's start, and 4 MB
     import structlog
+
+_WITH_PAGE = ("warning", "error", "critical")  # the levels of lines that a person has to read
 
 _ENCODER = msgspec.json.Encoder(enc_hook=str)
 _QUIET = ("httpx", "uvicorn.access")  # httpx logs whole URLs, and Telegram's carry the token
@@ -32,6 +35,7 @@ def configure(function: str, level: str = "INFO") -> None:
     common: list[Any] = [
         name_function,
         structlog.stdlib.add_log_level,
+        _name_page,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     last: list[Any] = [structlog.processors.format_exc_info, _as_json]
@@ -54,6 +58,21 @@ def configure(function: str, level: str = "INFO") -> None:
     root.setLevel(level)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+_public_url = ""
+
+
+def link_to(public_url: str) -> None:
+    """Name in warnings and errors about a message its page, from now on; *public_url* as in the settings."""
+    global _public_url
+    _public_url = public_url
+
+
+def _name_page(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    if _public_url and "message_id" in event and event["level"] in _WITH_PAGE:
+        event["page"] = page_links.link(_public_url, "message", event["message_id"])
+    return event
 
 
 def _as_json(_: object, __: str, event: structlog.typing.EventDict) -> str:

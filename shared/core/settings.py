@@ -5,6 +5,7 @@ here.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -23,6 +24,7 @@ NewChats = Literal[
     "refuse", "ask", "wire"
 ]  # without a wiring: no answer, an owner is asked, or the default agent answers
 AGENTS_FILE = "postroom.toml"
+_PAGE_URL = re.compile(r"https?://[^\s/?#]+(/[^\s?#]*)?")
 
 
 class FromEnvironment(BaseModel):
@@ -107,6 +109,7 @@ class Settings(FromEnvironment):
     tick_secret: SecretStr | None = None
     api_token: SecretStr | None = None
     origins: str = ""  # of other pages of this machine that may call the API, such as "http://localhost:3000"
+    public_url: str = ""  # of the operator's page, for links to it; empty: an id stands alone
 
     new_chats: NewChats = "ask"
     sender_limit: int = Field(default=120, ge=0, le=60_000)  # messages a minute of one sender; 0: no limit
@@ -164,6 +167,13 @@ class Settings(FromEnvironment):
             if not http_head.is_local_origin(each):
                 raise ValueError("write origins of this machine with commas, such as 'http://localhost:3000'")
         return listed
+
+    @field_validator("public_url")
+    @classmethod
+    def _is_of_page(cls, url: str) -> str:
+        if url and not _PAGE_URL.fullmatch(url):
+            raise ValueError("write the address of the operator's page, such as 'https://postroom.example'")
+        return url.rstrip("/")
 
     @field_validator("transcriber")
     @classmethod

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 TEMPLATE = ROOT / "template.yaml"
 TEXT = TEMPLATE.read_text()
 
-DATA = {"POSTROOM_DB": "/data/postroom.db", "POSTROOM_RUN_DIR": "/data/run"}
+DATA = {"POSTROOM_DB": "/data/postroom.db", "POSTROOM_RUN_DIR": "/data/run", "POSTROOM_PUBLIC_URL": ""}
 ZONE = {"POSTROOM_TIMEZONE": "UTC"}
 AGENTS = {"POSTROOM_AGENTS_DIR": "/data/agents"}
 REPLICATED = {"POSTROOM_DURABILITY": "local", "POSTROOM_LITESTREAM_SOCKET": "/data/litestream.sock"}

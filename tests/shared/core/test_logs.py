@@ -34,6 +34,11 @@ log.debug("not.shown")
 log.info("odd.facts", folder=pathlib.Path("/x"), half=chr(0xD800), error=ValueError("no"))
 log.warning("send.failed", reason="Not Found: /bot7100:AAExample-Example/sendMessage")
 logging.getLogger("some.library").warning("GET /bot%s/getMe", "7100:AAExample-Example")
+logs.link_to("https://post.example")
+log.warning("turn.failed", message_id="telegram_1a")
+log.info("turn.done", message_id="telegram_1a")
+log.warning("agent.paused", agent="coder")
+logging.getLogger("some.library").warning("careful")
 """
 
 
@@ -54,6 +59,10 @@ def test_every_line_is_json_and_names_the_function(lines):
             "odd.facts",
             "send.failed",
             "GET /bot***/getMe",
+            "turn.failed",
+            "turn.done",
+            "agent.paused",
+            "careful",
         )
     ]
     assert {line["function"] for line in lines} == {"ingest"}
@@ -77,3 +86,9 @@ def test_our_secrets_are_in_no_line(lines):
     assert lines[5]["reason"] == "Not Found: /bot***/sendMessage"
     assert lines[6]["event"] == "GET /bot***/getMe"
     assert "AAExample" not in json.dumps(lines)
+
+
+def test_warnings_about_a_message_name_its_page(lines):
+    assert {line["event"]: line["page"] for line in lines if "page" in line} == {
+        "turn.failed": "https://post.example/#/m/telegram_1a"
+    }

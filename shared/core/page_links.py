@@ -1,0 +1,21 @@
+"""Addresses of the operator's page, for what a person reads elsewhere: commands, logs, notices, alerts."""
+
+from typing import Literal
+from urllib.parse import quote
+
+Page = Literal["message", "chat", "queue", "agents", "schedules", "approvals", "dropped", "replica", "overview"]
+
+_PATHS: dict[Page, str] = {"message": "m", "chat": "c", "overview": ""}  # the others have their own names
+
+
+def link(public_url: str, page: Page, id_: str | int | None = None) -> str:
+    """The address of a page, such as ``http://127.0.0.1:8080/#/m/telegram_1a2b``; empty where no address is set.
+
+    Args:
+        public_url: of the setting ``POSTROOM_PUBLIC_URL``.
+        id_: the message's id, the chat's number, or the list of the queue (``dead``, ``waiting``).
+    """
+    if not public_url:
+        return ""
+    path = _PATHS.get(page, page)
+    return f"{public_url.rstrip('/')}/#/{path}" + ("" if id_ is None else f"/{quote(str(id_), safe='')}")
