@@ -82,6 +82,35 @@ class TestClaude:
         assert len(list(agents.folder(claude).glob("homes/*/killed"))) == 1
 
 
+class TestFilesOfClaude:
+    """``tools: files`` ends at the agent's folder, and ``ask: beyond`` asks for what lies outside."""
+
+    @pytest.fixture
+    def clerk(self, agents, tmp_path):
+        (tmp_path / "rates.txt").write_text("8.1 percent")
+        config = {"tools": "files", "readable": [str(tmp_path)]}
+        return agents.make(f"files-claude-{next(_names)}", "claude", config=config), tmp_path / "rates.txt"
+
+    def test_there_is_no_shell_so_touch_makes_nothing(self, agents, clerk):
+        assert "No such tool available: Bash" in agents.ask(clerk[0], bash("touch here"))
+        assert list(agents.folder(clerk[0]).glob("homes/*/here")) == []
+
+    def test_its_folder_and_what_is_readable_are_its_own_business(self, agents, clerk):
+        written = '[[tool Write {"file_path": "notes.md", "content": "one"}]] [[result]]'
+        assert "File created" in agents.ask(clerk[0], written)
+        assert "notes.md" in agents.ask(clerk[0], '[[tool Glob {"pattern": "*.md"}]] [[result]]')
+        assert "8.1 percent" in agents.ask(clerk[0], f'[[tool Read {{"file_path": "{clerk[1]}"}}]] [[result]]')
+        assert [each for each in agents.system.get("/api/approvals")[1] if each["agent"] == clerk[0]] == []
+
+    def test_a_file_elsewhere_is_asked_for(self, agents, clerk):
+        for count, (tool, more) in enumerate([("Write", ', "content": "one"'), ("Read", "")], start=1):
+            message = agents.send(clerk[0], f'[[tool {tool} {{"file_path": "/tmp/out.md"{more}}}]] [[result]]')
+            asked = until_asked(agents, clerk[0], count)
+            assert asked["payload"]["tool"] == tool
+            decide(agents, asked, approve=False)
+            assert "An approver refused it" in agents.answer(message)
+
+
 class TestCodex:
     def test_a_command_runs_once_it_is_allowed(self, agents, codex):
         message = agents.send(codex, '[[tool exec_command {"cmd": "touch here && ls here"}]] [[result]]')
@@ -91,6 +120,15 @@ class TestCodex:
         decide(agents, asked, approve=True)
         assert "here" in agents.answer(message)
         assert len(list(agents.folder(codex).glob("homes/*/here"))) == 1
+
+    def test_a_command_inside_its_own_sandbox_is_not_asked_for_and_one_that_leaves_it_is(self, agents):
+        bot = agents.make("sandboxed-codex", "codex", config={"tools": "files"})
+        agents.ask(bot, '[[tool exec_command {"cmd": "touch here"}]] [[say done]]')
+        assert len(list(agents.folder(bot).glob("homes/*/here"))) == 1
+        leaves = '"cmd": "touch /tmp/x", "sandbox_permissions": "require_escalated", "justification": "x"'
+        message = agents.send(bot, f"[[tool exec_command {{{leaves}}}]] [[say it was not done]]")
+        decide(agents, until_asked(agents, bot), approve=False)
+        assert agents.answer(message) == "it was not done"
 
     def test_a_command_that_is_refused_does_not_run_and_the_turn_goes_on(self, agents, codex):
         message = agents.send(

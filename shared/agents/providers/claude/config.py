@@ -18,7 +18,7 @@ class ClaudeConfig(HostAccess):
 
     Attributes:
         program: the path of the program; None: as it is installed.
-        tools: of its own: none; files in its folder; or all, with a shell. On a leash only.
+        tools: of its own: none; files in its folder alone; or all, with a shell. On a leash only.
         ask: an approver before it does something: never, so that what its tools do not allow is declined; what goes
             beyond its tools; also each command of its shell; also each change of a file.
         max_turns: requests to the model in one turn.

@@ -121,8 +121,7 @@ def _block(folder: Path, file: Attachment) -> dict[str, Any] | None:
 
 def _words(config: ClaudeConfig, turn: Turn, access: ProgramAccess) -> list[str]:
     tools = _TOOLS[config.tools]
-    asked = _ASKED[config.ask]
-    allowed = [*([f"mcp__{SERVER}"] if turn.tools is not None else []), *(each for each in tools if each not in asked)]
+    allowed = [*([f"mcp__{SERVER}"] if turn.tools is not None else []), *_own_tools(config)]
     allowed += [] if config.ask == "changes" else _tools_of_servers(turn)
     loaded = [*tools, *(["Skill"] if turn.skills else [])]
     allowed += [f"Skill({SERVER}:{each.name})" for each in turn.skills]
@@ -145,6 +144,15 @@ def _words(config: ClaudeConfig, turn: Turn, access: ProgramAccess) -> list[str]
     if session := continues(turn.continuation):
         words.append(f"--resume={session}")
     return words
+
+
+def _own_tools(config: ClaudeConfig) -> list[str]:
+    """What it does unasked. ``files`` ends at its folder: "Edit" stands for each tool that writes a file there."""
+    asked = _ASKED[config.ask]
+    if config.tools != "files":
+        return [each for each in _TOOLS[config.tools] if each not in asked]
+    shown = [f"Read(/{path}{below}" for path in config.readable for below in (")", "/**)")]
+    return ["Read(./**)", *shown, *([] if "Edit" in asked else ["Edit(./**)"])]
 
 
 def _tools_of_servers(turn: Turn) -> list[str]:

@@ -43,11 +43,11 @@ async def served(folder, tools_of):
 
 
 @contextlib.asynccontextmanager
-async def connected(url, token, mode):
-    """The official client; *mode*: ``legacy`` with a handshake, ``auto`` without one."""
+async def connected(url, token, mode, **more):
+    """The official client, with *more* settings; *mode*: ``legacy`` with a handshake, ``auto`` without one."""
     async with (
         httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}) as http,
-        Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client,
+        Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode, **more) as client,
     ):
         yield client
 

@@ -40,6 +40,24 @@ def test_an_error_of_a_tool_is_text_for_the_model_and_no_error_of_the_protocol(t
     assert with_client(tmp_path, mode, work)[0] == ("refuse: no", True, None)
 
 
+def test_a_client_that_could_ask_its_person_is_asked_nothing(tmp_path):
+    """The revision 2026-07-28 lets an answer be ``input_required``. A question to a person is a row, and never that."""
+    asked = []
+
+    async def elicited(_, params):
+        asked.append(params)
+
+    async def go():
+        async with (
+            served(tmp_path, {"good": Noted()}) as url,
+            connected(url, "good", "auto", elicitation_callback=elicited) as client,
+        ):
+            return client.protocol_version, (await client.call_tool("say", {"text": "?"})).result_type
+
+    assert run(go()) == ("2026-07-28", "complete")
+    assert asked == []
+
+
 def post(folder, version, method, params, request_id=1):
     """One raw request, as the program sends it: codex asks for 2025-06-18."""
     tools = Noted()

@@ -141,7 +141,10 @@ def test_a_question_that_the_program_takes_back_is_answered_no_more(program):
          "Read,Edit,Write,NotebookEdit,Glob,Grep,Bash,TodoWrite"),
         ({"tools": "all", "ask": "shell"}, ["default", "--permission-prompt-tool", "stdio"],
          "Read,Edit,Write,NotebookEdit,Glob,Grep,TodoWrite"),
-        ({"tools": "files", "ask": "changes"}, ["default", "--permission-prompt-tool", "stdio"], "Read,Glob,Grep"),
+        ({"tools": "files", "ask": "changes"}, ["default", "--permission-prompt-tool", "stdio"], "Read(./**)"),
+        ({"tools": "files"}, ["default", "--permission-prompt-tool", "stdio"], "Read(./**),Edit(./**)"),
+        ({"tools": "files", "ask": "never", "readable": ["/opt/a"]}, ["dontAsk"],
+         "Read(./**),Read(//opt/a),Read(//opt/a/**),Edit(./**)"),
     ],
 )  # fmt: skip
 def test_the_config_says_what_is_asked(config, mode, allowed, tmp_path):
