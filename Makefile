@@ -8,12 +8,18 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 3
 SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 EVERYDAY := -m "not long and not crash and not agents and not clients and not browser"
+# The files whose tests have a mark name it; pytest would read all files, which takes ten seconds each time.
+marked = $(shell grep -rl --include='test_*.py' 'mark\.$@' tests)
 OUT ?= out/message_volume
 STATE ?= .emulator
 MART ?= out/mart
 REPORT ?= out/report.html
 AGENTS ?= $(VENV)/agents
 CLIENTS ?= $(VENV)/clients
+# What `again` repeats finds what it had.
+long again: export POSTROOM_TEST_ALL_EXAMPLES := 1
+agents again: export POSTROOM_TEST_AGENTS := $(AGENTS)/bin
+clients again: export POSTROOM_TEST_CLIENTS := $(CLIENTS)
 # The tests start hundreds of processes: without compiled files each of them would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -50,27 +56,26 @@ check:  ## check style, types and import rules
 
 long:  ## run the bounded fuzz and soak tests, and all examples of the property tests
 	@infra/setup.sh dev
-	$(PYTEST) -q -m "long and not crash"
-	POSTROOM_TEST_ALL_EXAMPLES=1 $(PYTEST) -q -m "hypothesis and not long"
+	$(PYTEST) -q $(SIDE_BY_SIDE) -m "(long or hypothesis) and not crash"
 
 crash:  ## break everything, then check every promise; CRASH_SEED replays, CRASH_SCALE=20 takes a night
 	@infra/setup.sh dev
-	$(PYTEST) -q -rfEs -m crash
+	$(PYTEST) -q -rfEs -m $@ $(marked)
 
 agents:  ## install the real agents' programs, and run them against a scripted model
 	@infra/setup.sh dev
 	@infra/agents.sh $(AGENTS)
-	POSTROOM_TEST_AGENTS=$(AGENTS)/bin $(PYTEST) -q -rfE -m agents
+	$(PYTEST) -q -rfE -m $@ $(marked)
 
 browser:  ## drive the chat page and the report in a headless Chromium
 	@infra/setup.sh dev
 	@infra/setup.sh browser
-	$(PYTEST) -q -rfE -m browser
+	$(PYTEST) -q -rfE -m $@ $(marked)
 
 clients:  ## install client libraries of others, and drive the fake platforms with them
 	@infra/setup.sh dev
 	@infra/clients.sh $(CLIENTS)
-	POSTROOM_TEST_CLIENTS=$(CLIENTS) $(PYTEST) -q -rfE -m clients
+	$(PYTEST) -q -rfE -m $@ $(marked)
 
 bench:  ## measure speeds, as ratios to the raw limit
 	@infra/setup.sh dev
