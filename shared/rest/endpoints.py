@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from shared.rest.desk import lists, overview
+from shared.rest.desk import calendar, lists, overview
 from shared.rest.http import openapi
 from shared.rest.http.endpoint import Endpoint, endpoint
 from shared.rest.http.service import Service
@@ -78,6 +78,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *health.ENDPOINTS,
     *overview.ENDPOINTS,
     *lists.ENDPOINTS,
+    *calendar.ENDPOINTS,
     *status.ENDPOINTS,
     *stream.ENDPOINTS,
     *unsupported.ENDPOINTS,

@@ -174,6 +174,32 @@ def test_every_page_is_readable_and_named_and_scrolls_no_way_but_down(
     browse(scenario, scheme=scheme, width=width, height=height)
 
 
+def test_the_schedules_are_a_calendar_and_on_a_phone_a_list_by_day(
+    browse: Callable[..., None], at_work: Emulator
+) -> None:
+    (planned,) = [each for each in ask(at_work, "GET", "/api/calendar")["series"] if each["cron"] == "0 9 * * *"]
+
+    async def desktop(tab: Tab) -> None:
+        assert await tab.run("document.querySelectorAll('.calendar thead th').length") == 7
+        assert await text(tab, ".calendar thead .today") == await tab.run(
+            "document.querySelectorAll('.calendar thead th')[4].innerText"
+        )
+        row = await text(tab, ".calendar tbody tr")
+        assert planned["label"] in row
+        assert "09:00" in row
+        assert await tab.run("document.querySelector('.calendar tbody .run').title") == "planned"
+        await tab.run("document.querySelector('.week a').click()")  # Earlier
+        await tab.until("document.querySelector('#view').innerText.includes('Nothing was due in these days')")
+
+    async def phone(tab: Tab) -> None:
+        assert await tab.run("getComputedStyle(document.querySelector('.calendar')).display") == "none"
+        days = await tab.run("[...document.querySelectorAll('.runs')].map((list) => list.innerText)")
+        assert any("09:00" in day and planned["label"] in day for day in days)
+
+    browse(desktop, "schedules")
+    browse(phone, "schedules", width=390, height=800)
+
+
 def test_a_postroom_with_a_token_asks_for_it_and_keeps_it_for_the_tab(
     project: Path, emulator: Callable[..., Emulator], chromium: str
 ) -> None:

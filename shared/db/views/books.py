@@ -80,15 +80,15 @@ def read(conn: apsw.Connection, since_ms: int) -> Books:
     }
 
 
-def first_since(conn: apsw.Connection, table: str, since_ms: int) -> int:
+def first_since(conn: apsw.Connection, table: str, since_ms: int, column: str = "created_at") -> int:
     """The lowest id of *table* whose row was made at *since_ms* or later; one past the last where there is none.
 
-    Ids grow with the clock, so a few rows are read, however many there are.
+    Ids grow with the clock, so a few rows are read, however many there are. *column* has the instant.
     """
     low, high = 0, (scalar(conn, f"SELECT max(id) FROM {table}") or 0) + 1  # noqa: S608 - a table of ours
     while high - low > 1:
         middle = (low + high) // 2
-        sql = f"SELECT id, created_at FROM {table} WHERE id >= ? ORDER BY id LIMIT 1"  # noqa: S608 - a table of ours
+        sql = f"SELECT id, {column} FROM {table} WHERE id >= ? ORDER BY id LIMIT 1"  # noqa: S608 - a table of ours
         found = rows(conn, sql, (middle,))
         if found and found[0][1] < since_ms and found[0][0] < high:
             low = found[0][0]

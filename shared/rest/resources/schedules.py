@@ -24,8 +24,8 @@ from shared.db.queue.schedules.series import Kind, Plan
 from shared.db.queue.schedules.settings import ScheduleSettings
 from shared.db.roster import agents, chats, destinations, wirings
 from shared.db.roster.chats import Chat
-from shared.db.views import runs
-from shared.db.views.runs import RunView
+from shared.db.views.schedules import runs
+from shared.db.views.schedules.runs import RunView
 from shared.queue import schedules, series
 from shared.rest.http.common import OK, LimitQuery, Ok
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint

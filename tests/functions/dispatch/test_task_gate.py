@@ -10,7 +10,7 @@ from shared.core.time import clock
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue.messages import NewMessage
 from shared.db.queue.schedules.settings import ScheduleSettings
-from shared.db.views import runs
+from shared.db.views.schedules import runs
 from shared.queue import series
 from shared.queue.series import When
 from shared.turns.run.gate.task_gate import NO_NEWS

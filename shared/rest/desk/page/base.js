@@ -30,6 +30,14 @@ const money = (micro) => `$${(micro / 1e6).toFixed(micro && micro < 10000 ? 4 : 
 const mark = (kind, says) => el("span", {class: `mark ${kind}`, role: says ? "img" : null, "aria-label": says || null, "aria-hidden": says ? null : "true"});
 /** Counts down or up by itself: see tick(). */
 const until = (ms) => el("b", {class: "mono", "data-until": ms}, span(ms - Date.now()));
+/** A list of rows; of a long one the first hundred, and a button that shows a hundred more. */
+function longList(items, rowOf, name = null) {
+  const list = el("ul", {class: name}, items.slice(0, 100).map(rowOf));
+  if (items.length <= 100) return list;
+  let shown = 100;
+  const more = el("button", {type: "button", class: "act more", onclick: () => { list.append(...items.slice(shown, shown += 100).map(rowOf)); if (shown >= items.length) more.remove(); }}, "Show more");
+  return [list, more];
+}
 
 // requests
 let token = sessionStorage.getItem("token");

@@ -1,4 +1,4 @@
-// The other pages: agents, schedules, approvals, what was not answered, the replica, search.
+// The other pages: agents, approvals, what was not answered, the replica, search.
 async function agents() {
   const [list, queues, budgets, totals] = await Promise.all([ask("/api/agents"), ask("/api/queue/agents"), ask("/api/budgets"), ask("/api/usage/totals").catch(() => [])]);
   const each = Array.isArray(list) ? list : Object.entries(list).map(([id, agent]) => ({id, ...agent}));
@@ -13,18 +13,6 @@ function agentRow(agent, queues, totals) {
     : el("button", {type: "button", class: "act", onclick: () => act(`Pause ${agent.id}: its messages wait.`, [[`/api/agents/${quoted(agent.id)}/pause`, "POST", {reason: "paused on the page"}]], [row])}, "Pause");
   row.append(mark(agent.paused ? "paused" : now.processing ? "run" : "done"), el("div", {}, el("h3", {}, agent.name || agent.id, el("span", {}, ` · ${agent.id} · ${agent.provider}${agent.model ? ` ${agent.model}` : ""}${agent.default ? " · answers what names no agent" : ""}`)),
       el("p", {}, agent.paused ? `Paused since ${instant(agent.paused.since)}: ${agent.paused.reason}. ` : "", el("a", {href: `#/queue/running?agent=${quoted(agent.id)}`}, many(now.processing, "turn")), " now, ", el("a", {href: `#/queue/waiting?agent=${quoted(agent.id)}`}, `${now.pending} waiting`), spent ? `, ${money(spent)} this month` : "")), el("div", {class: "acts"}, pause));
-  return row;
-}
-async function schedules() {
-  const list = await ask("/api/schedules");
-  const sorted = [...list].sort((a, b) => a.nextAt - b.nextAt);
-  return [top("Schedules", "Soonest first."), el("section", {class: "panel", "aria-label": "Schedules"}, sorted.length ? el("ul", {}, sorted.map(scheduleRow)) : el("p", {class: "none"}, "Nothing is planned. emulator schedules add plans something."))];
-}
-function scheduleRow(one) {
-  const row = el("li", {class: "item"});
-  const change = (label, enabled) => el("button", {type: "button", class: "act", onclick: () => act(`${label} ${one.label || one.id}.`, [[`/api/schedules/${quoted(one.id)}`, "PUT", {enabled}]], [row])}, label);
-  row.append(mark(one.enabled ? "planned" : "paused"), el("div", {}, el("h3", {}, one.label || one.message.slice(0, 80), el("span", {}, ` · ${one.agentId || "Postroom"} · ${one.cron || "once"} · ${one.timezone}`)), el("p", {}, one.label ? one.message : "", one.chatId ? [" ", el("a", {href: `#/c/${one.chatId}`}, "its chat")] : null)),
-    el("div", {class: "acts"}, one.enabled ? el("span", {class: "until"}, instant(one.nextAt), ", in ", until(one.nextAt)) : "paused", change(one.enabled ? "Pause" : "Resume", !one.enabled)));
   return row;
 }
 async function approvals() {

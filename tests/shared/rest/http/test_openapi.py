@@ -306,6 +306,7 @@ SAMPLES = {
     ("GET", "/api/lists/done"): [("?since=1&until=2&senderId=5", 200), ("?chatId=4000", 404)],
     ("GET", "/api/lists/sending"): [200],
     ("GET", "/api/lists/unsent"): [200],
+    ("GET", "/api/calendar"): [200, ("?since=1&days=2", 200), ("?days=40", 400)],
     ("GET", "/api/chats/{id}/log"): [("1", 200), ("4000", 404)],
     ("GET", "/api/status"): [200],
     ("GET", "/api/replica"): [200],

@@ -1,6 +1,7 @@
 """What became of a schedule's runs, in words: by the agent's history and the events, which outlive the messages."""
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -17,7 +18,7 @@ from shared.db.queue.schedules.response_series import RESPONSES
 
 Outcome = Literal["answered", "silent", "ended", "sent", "not_run", "failed", "cancelled", "running", "waits", "missed"]
 _MOST_COUNTED = 1000  # instants of one gap
-_LATE_MS = 60_000  # from here on the sentence says how late a run began
+LATE_MS = 60_000  # from here on the sentence says how late a run began
 _LONGEST_SAID = 200
 
 
@@ -44,7 +45,7 @@ class RunView(TypedDict):
     tokens: int
 
 
-class _End(NamedTuple):
+class RunEnd(NamedTuple):
     """How a run ended, and when, in ms UTC."""
 
     outcome: Outcome
@@ -128,14 +129,13 @@ def _run(
     timezone: str,
     now_ms: int,
 ) -> RunView:
-    is_response = message_id.startswith(f"{RESPONSES.id_prefix}_")
-    end = _response_end(conn, series_id, message_id) if is_response else _message_end(conn, message_id)
+    end = end_of(conn, series_id, message_id)
     until = now_ms if end.at_ms is None else end.at_ms
     ((requests, tokens),) = rows(conn, _USED, {"id": message_id, "since": started_at, "until": until})
     return {
         "dueAt": due_at,
         "outcome": end.outcome,
-        "words": _sentence(end, due_at, started_at, ZoneInfo(timezone)),
+        "words": sentence(end, due_at, started_at, ZoneInfo(timezone)),
         "count": 1,
         "messageId": message_id,
         "startedAt": started_at,
@@ -147,49 +147,48 @@ def _run(
     }
 
 
-def _message_end(conn: apsw.Connection, message_id: str) -> _End:
+def end_of(conn: apsw.Connection, series_id: str, message_id: str) -> RunEnd:
+    """What became of a run that has begun."""
+    if message_id.startswith(f"{RESPONSES.id_prefix}_"):
+        return _response_end(conn, series_id, message_id)
+    return _message_end(conn, message_id)
+
+
+def _message_end(conn: apsw.Connection, message_id: str) -> RunEnd:
     row = rows(conn, _ROW, {"id": message_id})
     status, error, updated_at = row[0] if row else (None, None, None)
     if status == "processing":
-        return _End("running")
+        return RunEnd("running")
     if status in ("pending", "paused"):
-        return _End("waits", reason=error)
+        return RunEnd("waits", reason=error)
     end = _noted(conn, message_id)
     for text, at_ms in rows(conn, _ANSWER, {"id": message_id}):
         if end is None or (end.at_ms is not None and end.at_ms < at_ms):
-            return _End("answered", at_ms, said=_shortened(text))
-    return end or _End("silent" if message_id.startswith("task_") else "ended", updated_at)
+            return RunEnd("answered", at_ms, said=_shortened(text))
+    return end or RunEnd("silent" if message_id.startswith("task_") else "ended", updated_at)
 
 
-def _response_end(conn: apsw.Connection, series_id: str, message_id: str) -> _End:
+def _response_end(conn: apsw.Connection, series_id: str, message_id: str) -> RunEnd:
     for (error,) in rows(conn, _WAITING, {"series": series_id, "id": message_id}):
-        return _End("waits", reason=error)
-    return _noted(conn, message_id) or _End("sent")
+        return RunEnd("waits", reason=error)
+    return _noted(conn, message_id) or RunEnd("sent")
 
 
-def _noted(conn: apsw.Connection, message_id: str) -> _End | None:
+def _noted(conn: apsw.Connection, message_id: str) -> RunEnd | None:
     """The end that the newest event of an end tells."""
     for type_, at_ms, data in rows(conn, _NOTES, {"id": message_id}):
         if type_ in _ENDED_BY:
-            return _End(_ENDED_BY[type_], at_ms, content.readable(data).get("reason"))
+            return RunEnd(_ENDED_BY[type_], at_ms, content.readable(data).get("reason"))
     return None
 
 
 def _missed(missed: MissedRuns) -> RunView:
-    instants = cron.between(
-        missed.recurrence, missed.timezone, due_ms=missed.due_at, until_ms=missed.until_at, most=_MOST_COUNTED
-    )
-    zone = ZoneInfo(missed.timezone or "UTC")
-    span = _clock(missed.due_at, zone)
-    if len(instants) > 1:
-        more = " or more" if len(instants) == _MOST_COUNTED else ""
-        last = f"{_day(instants[-1], zone)} {_clock(instants[-1], zone)}"
-        span = f"{span} and later, {len(instants)} runs{more} until {last}"
+    count, words = missed_words(missed, missed.timezone or "UTC")
     return {
         "dueAt": missed.due_at,
         "outcome": "missed",
-        "words": f"missed {span}: {_MISSED[missed.reason]}",
-        "count": len(instants),
+        "words": words,
+        "count": count,
         "messageId": missed.message_id,
         "startedAt": None,
         "endedAt": None,
@@ -200,13 +199,28 @@ def _missed(missed: MissedRuns) -> RunView:
     }
 
 
+@lru_cache(maxsize=4096)  # a grid of minutes takes a tenth of a second
+def missed_words(missed: MissedRuns, timezone: str) -> tuple[int, str]:
+    """How many instants they are, and a sentence with the clock of *timezone*. Pure."""
+    instants = cron.between(
+        missed.recurrence, missed.timezone, due_ms=missed.due_at, until_ms=missed.until_at, most=_MOST_COUNTED
+    )
+    zone = ZoneInfo(timezone)
+    span = _clock(missed.due_at, zone)
+    if len(instants) > 1:
+        more = " or more" if len(instants) == _MOST_COUNTED else ""
+        last = f"{_day(instants[-1], zone)} {_clock(instants[-1], zone)}"
+        span = f"{span} and later, {len(instants)} runs{more} until {last}"
+    return len(instants), f"missed {span}: {_MISSED[missed.reason]}"
+
+
 # -- words
 
 
-def _sentence(end: _End, due_at: int, started_at: int, zone: ZoneInfo) -> str:
+def sentence(end: RunEnd, due_at: int, started_at: int, zone: ZoneInfo) -> str:
     """``ran 08:00:02, 14 s, said: Nothing new.`` Pure."""
     began = _clock(started_at, zone)
-    if started_at - due_at >= _LATE_MS:
+    if started_at - due_at >= LATE_MS:
         began += f" ({time_span(started_at - due_at)} late)"
     took = "" if end.at_ms is None else f", {time_span(max(end.at_ms - started_at, 1000))}"
     why = f": {end.reason}" if end.reason else ""

@@ -4,7 +4,7 @@ import pytest
 
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import messages
-from shared.db.views import runs
+from shared.db.views.schedules import runs
 from shared.queue import cancellations, series, turns
 from shared.queue.series import When
 from shared.queue.turns import TurnReply

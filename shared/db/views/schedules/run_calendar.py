@@ -1,0 +1,360 @@
+"""The schedules as a calendar: for each series and day what was due, what became of it, and what is planned.
+
+However long the history and however many series: the rows of the days are found by their ids, which grow with the
+clock, and of a full calendar only the newest are read.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
+from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo
+
+import apsw
+from typing_extensions import TypedDict
+
+from shared.core.time import cron, periods
+from shared.core.time.durations import time_span
+from shared.db.engine.connection import rows
+from shared.db.queue.schedules.message_series import MESSAGES
+from shared.db.queue.schedules.missed_runs import MissedRuns
+from shared.db.queue.schedules.response_series import RESPONSES
+from shared.db.queue.schedules.series import Plan
+from shared.db.views import books, why, why_sentences
+from shared.db.views.schedules import runs
+from shared.db.views.schedules.runs import LATE_MS, Outcome, RunEnd
+
+LARGEST = 10_000  # rows of the days that are read
+SHOWN = 12  # runs of a series on a day that are told one by one
+_SERIES = 200
+_TOLD = 200  # runs of which it is looked up what they said
+_PLANNED = 600  # instants in all
+_BEGINS_LATE_MS = 2 * periods.length_ms("day", 0)  # a run that begins later than this is told on no day
+ONCE = "once"
+
+State = Literal["ran", "late", "failed", "cancelled", "skipped", "missed", "running", "waits", "planned"]
+_STATES: dict[Outcome, State] = {
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "not_run": "skipped",
+    "running": "running",
+    "waits": "waits",
+}
+
+
+class CalendarRun(TypedDict):
+    """A run, or an instant without one. *words*: what became of it, with the clock of the calendar.
+
+    *state*: ``ran``, ``late`` (it began a minute after its instant, or later), ``failed``, ``cancelled``, ``skipped``
+    (no model was asked, or another run stood for it), ``missed``, ``running``, ``waits``, ``planned``. *messageId*: of
+    its story. *count*: of instants without a run, how many they are.
+    """
+
+    dueAt: int
+    startedAt: int | None
+    state: State
+    words: str
+    count: int
+    messageId: str | None
+
+
+class CalendarDay(TypedDict):
+    """A day of a series: *total* runs and instants, of which *runs* tells 12 at most: what went wrong, then the newest.
+
+    *hasMore*: more is planned than *total* counts.
+    """
+
+    total: int
+    late: int
+    failed: int
+    missed: int
+    planned: int
+    hasMore: bool
+    runs: list[CalendarRun]
+
+
+class CalendarSeries(TypedDict):
+    """A series and its days. *id* ``once``: all schedules that run a single time, together."""
+
+    id: str
+    label: str
+    agentId: str
+    cron: str
+    timezone: str
+    isEnabled: bool
+    days: list[CalendarDay]
+
+
+class RunCalendar(TypedDict):
+    """*days*: when each begins, in *timezone*, and the last one's end.
+
+    *completeSince*: what was due before is left out. *others*: how many series more have something in these days.
+    """
+
+    at: int
+    timezone: str
+    days: list[int]
+    completeSince: int
+    series: list[CalendarSeries]
+    others: int
+
+
+class _Begun(NamedTuple):
+    series_id: str
+    message_id: str
+    due_at: int
+    started_at: int
+    recurrence: str | None
+
+    @property
+    def is_late(self) -> bool:
+        return self.started_at - self.due_at >= LATE_MS
+
+
+@dataclass(slots=True)
+class _Day:
+    """What was found of a series on one day; the newest first."""
+
+    begun: list[_Begun] = field(default_factory=list)
+    missed: list[MissedRuns] = field(default_factory=list)
+    waiting: list[Plan] = field(default_factory=list)
+    planned: list[tuple[int, Plan]] = field(default_factory=list)
+    has_more: bool = False
+
+
+_BEGUN = f"""
+    SELECT {", ".join(_Begun._fields)}
+      FROM schedule_runs
+     WHERE id >= :first AND id < :end AND due_at >= :since AND due_at < :until
+     ORDER BY id DESC
+     LIMIT :limit
+"""  # noqa: S608 - columns of ours
+_MISSED = f"""
+    SELECT {", ".join(MissedRuns._fields)}
+      FROM missed_runs
+     WHERE id >= :first AND id < :end AND due_at >= :since AND due_at < :until
+     ORDER BY id DESC
+     LIMIT :limit
+"""  # noqa: S608 - columns of ours
+# Of a response that is dead, its series says so; both by partial indexes.
+_FAILED = """
+    SELECT message_id FROM messages WHERE status = 'dead' AND series_id IS NOT NULL
+    UNION ALL
+    SELECT message_id FROM responses WHERE status = 'dead' AND series_id IS NOT NULL
+"""
+_OF_MESSAGES = """
+    SELECT series_id, agent, content ->> '$.label'
+      FROM messages
+     WHERE message_id IN (SELECT value FROM json_each(:ids))
+"""
+
+
+def read(conn: apsw.Connection, since_ms: int, *, days: int, timezone: str, now_ms: int) -> RunCalendar:
+    """The calendar of so many days of *timezone*, from that of *since_ms* on. One read transaction."""
+    bounds = [periods.containing("day", since_ms, timezone).start_ms]
+    for _ in range(days):
+        bounds.append(periods.containing("day", bounds[-1], timezone).end_ms)
+    with conn:
+        plans = {plan.series_id: plan for table in (MESSAGES, RESPONSES) for plan in table.all(conn, limit=1000)}
+        begun, complete_since = _begun(conn, bounds[0], bounds[-1])
+        found: dict[str, list[_Day]] = defaultdict(lambda: [_Day() for _ in range(days)])
+        for run in begun:
+            found[run.series_id if run.recurrence else ONCE][_day_of(run.due_at, bounds)].begun.append(run)
+        for missed in _missed(conn, bounds[0], bounds[-1]):
+            found[missed.series_id if missed.recurrence else ONCE][_day_of(missed.due_at, bounds)].missed.append(missed)
+        _plan(found, plans.values(), bounds, now_ms=now_ms)
+        teller = _Teller(conn, timezone, now_ms, {message_id for (message_id,) in rows(conn, _FAILED)})
+        named = _names(conn, found, plans)
+        order = sorted(found, key=lambda each: (each == ONCE, named[each][0].lower(), each))
+        listed = [
+            _series(each, named[each], plans.get(each), [teller.day(day) for day in found[each]])
+            for each in order[:_SERIES]
+        ]
+    return {
+        "at": now_ms,
+        "timezone": timezone,
+        "days": bounds,
+        "completeSince": complete_since,
+        "series": listed,
+        "others": max(0, len(order) - _SERIES),
+    }
+
+
+def _day_of(at_ms: int, bounds: Sequence[int]) -> int:
+    return next(number for number, end in enumerate(bounds[1:]) if at_ms < end)
+
+
+def _begun(conn: apsw.Connection, since_ms: int, until_ms: int) -> tuple[list[_Begun], int]:
+    """The runs that were due then, newest first, and since when they are all of them."""
+    values = {
+        "first": books.first_since(conn, "schedule_runs", since_ms, "started_at"),
+        "end": books.first_since(conn, "schedule_runs", until_ms + _BEGINS_LATE_MS, "started_at"),
+        "since": since_ms,
+        "until": until_ms,
+        "limit": LARGEST,
+    }
+    found = [_Begun(*row) for row in rows(conn, _BEGUN, values)]
+    return found, since_ms if len(found) < LARGEST else found[-1].started_at
+
+
+def _missed(conn: apsw.Connection, since_ms: int, until_ms: int) -> list[MissedRuns]:
+    values = {
+        "first": books.first_since(conn, "missed_runs", since_ms, "noted_at"),
+        "end": books.first_since(conn, "missed_runs", until_ms + _BEGINS_LATE_MS, "noted_at"),
+        "since": since_ms,
+        "until": until_ms,
+        "limit": LARGEST // 10,
+    }
+    return [MissedRuns(*row) for row in rows(conn, _MISSED, values)]
+
+
+def _plan(found: dict[str, list[_Day]], plans: Iterable[Plan], bounds: Sequence[int], *, now_ms: int) -> None:
+    """Put the instants to come into *found*, and those that are due and have not begun."""
+    left = _PLANNED
+    for plan in plans:
+        if plan.status == "paused":
+            continue
+        name = plan.series_id if plan.recurrence else ONCE
+        if plan.status == "planned" and bounds[0] <= plan.scheduled_at <= now_ms and plan.scheduled_at < bounds[-1]:
+            found[name][_day_of(plan.scheduled_at, bounds)].waiting.append(plan)
+        for number, until_ms in enumerate(bounds[1:]):
+            since_ms = max(bounds[number], now_ms + 1)
+            instants = list(islice(_instants(plan, since_ms, until_ms), min(left, SHOWN) + 1))
+            if instants:
+                day = found[name][number]
+                day.has_more = day.has_more or len(instants) > min(left, SHOWN)
+                taken = instants[: min(left, SHOWN)]
+                day.planned += [(at_ms, plan) for at_ms in taken]
+                left -= len(taken)
+
+
+def _instants(plan: Plan, since_ms: int, until_ms: int) -> Iterator[int]:
+    """The instants of the plan from then until before then."""
+    at_ms = plan.scheduled_at
+    if plan.recurrence is None or plan.timezone is None:
+        yield from (at_ms,) if since_ms <= at_ms < until_ms and plan.status == "planned" else ()
+        return
+    if at_ms < since_ms or plan.status == "running":
+        at_ms = _following(plan.recurrence, plan.timezone, max(at_ms, since_ms - 1))
+    while at_ms < until_ms:
+        yield at_ms
+        at_ms = _following(plan.recurrence, plan.timezone, at_ms)
+
+
+@lru_cache(maxsize=8192)
+def _following(recurrence: str, timezone: str, after_ms: int) -> int:
+    return cron.next_occurrence(recurrence, timezone, after_ms=after_ms)
+
+
+def _names(conn: apsw.Connection, found: dict[str, list[_Day]], plans: dict[str, Plan]) -> dict[str, tuple[str, str]]:
+    """Of each series its label and its agent; of one that has ended by its newest run, as long as that is kept."""
+    newest = {
+        each: next((day.begun[0].message_id for day in reversed(days) if day.begun), None)
+        for each, days in found.items()
+        if each not in plans and each != ONCE
+    }
+    ids = json.dumps([each for each in newest.values() if each])
+    told = {series_id: (label, agent) for series_id, agent, label in rows(conn, _OF_MESSAGES, {"ids": ids})}
+    names = {ONCE: ("once", "")}
+    for each in found:
+        if each != ONCE:
+            plan = plans.get(each)
+            label, agent = (plan.label, plan.agent) if plan else told.get(each, (None, None))
+            names[each] = (label or each, agent or "")
+    return names
+
+
+def _series(id_: str, named: tuple[str, str], plan: Plan | None, days: list[CalendarDay]) -> CalendarSeries:
+    return {
+        "id": id_,
+        "label": named[0],
+        "agentId": named[1],
+        "cron": (plan.recurrence if plan else None) or "",
+        "timezone": (plan.timezone if plan else None) or "UTC",
+        "isEnabled": plan is not None and plan.status != "paused",
+        "days": days,
+    }
+
+
+class _Teller:
+    """Tells what became of runs, and looks up what at most so many of them said."""
+
+    def __init__(self, conn: apsw.Connection, timezone: str, now_ms: int, failed: set[str]) -> None:
+        self._conn, self._timezone, self._now_ms = conn, timezone, now_ms
+        self._failed, self._left = failed, _TOLD
+
+    def day(self, day: _Day) -> CalendarDay:
+        failed = [each for each in day.begun if each.message_id in self._failed]
+        late = [each for each in day.begun if each.is_late and each.message_id not in self._failed]
+        rest = [each for each in day.begun if not each.is_late and each.message_id not in self._failed]
+        shown = [*map(self._waits, day.waiting[:SHOWN]), *map(self._missed, day.missed[:SHOWN])]
+        shown += [self._begun(each) for each in (failed + late + rest)[: max(0, SHOWN - len(shown))]]
+        shown += [_planned(*each) for each in day.planned[: max(0, SHOWN - len(shown))]]
+        missed = sum(runs.missed_words(each, self._timezone)[0] for each in day.missed)
+        return {
+            "total": len(day.begun) + missed + len(day.waiting) + len(day.planned),
+            "late": len(late),
+            "failed": len(failed),
+            "missed": missed,
+            "planned": len(day.planned),
+            "hasMore": day.has_more,
+            "runs": sorted(shown, key=lambda each: each["dueAt"]),
+        }
+
+    def _begun(self, run: _Begun) -> CalendarRun:
+        is_message = not run.message_id.startswith(f"{RESPONSES.id_prefix}_")
+        if self._left > 0:
+            self._left -= 1
+            end = runs.end_of(self._conn, run.series_id, run.message_id)
+        else:
+            end = RunEnd("failed" if run.message_id in self._failed else "ended" if is_message else "sent")
+        return {
+            "dueAt": run.due_at,
+            "startedAt": run.started_at,
+            "state": _STATES.get(end.outcome, "late" if run.is_late else "ran"),
+            "words": runs.sentence(end, run.due_at, run.started_at, ZoneInfo(self._timezone)),
+            "count": 1,
+            "messageId": run.message_id if is_message else None,
+        }
+
+    def _missed(self, missed: MissedRuns) -> CalendarRun:
+        count, words = runs.missed_words(missed, self._timezone)
+        return {
+            "dueAt": missed.due_at,
+            "startedAt": None,
+            "state": "skipped" if missed.reason == "coalesced" else "missed",
+            "words": words,
+            "count": count,
+            "messageId": None if missed.message_id.startswith(f"{RESPONSES.id_prefix}_") else missed.message_id,
+        }
+
+    def _waits(self, plan: Plan) -> CalendarRun:
+        """A plan that is due: with the sentence of why it waits."""
+        reason = None
+        if plan.kind == "message" and (of_message := why.message(self._conn, plan.id, now_ms=self._now_ms)):
+            reason = why_sentences.of_message(of_message, now_ms=self._now_ms).reason
+        elif plan.kind == "response" and (of_response := why.response(self._conn, plan.id, now_ms=self._now_ms)):
+            reason = why_sentences.of_response(of_response, plan.channel, self._now_ms).reason
+        due = f"due for {time_span(self._now_ms - plan.scheduled_at)}"
+        return {
+            "dueAt": plan.scheduled_at,
+            "startedAt": None,
+            "state": "waits",
+            "words": f"{due}: {reason}" if reason else due,
+            "count": 1,
+            "messageId": plan.message_id if plan.kind == "message" else None,
+        }
+
+
+def _planned(at_ms: int, plan: Plan) -> CalendarRun:
+    return {
+        "dueAt": at_ms,
+        "startedAt": None,
+        "state": "planned",
+        "words": "planned",
+        "count": 1,
+        "messageId": None,
+    }
