@@ -153,7 +153,7 @@ def _count(number: int) -> str:
 
 def _dead(found: list[dict[str, Any]]) -> TextTable:
     return TextTable(
-        ("message", "agent", "channel", "sender", "received", "text", "attempts", "error"),
+        ("message", "agent", "channel", "sender", "received", "text", "attempts", "why"),
         [
             (
                 each["data"]["messageId"],
@@ -163,7 +163,7 @@ def _dead(found: list[dict[str, Any]]) -> TextTable:
                 local_time(each["timestamp"]),
                 shorten(each["data"]["message"]),
                 each["attemptsMade"],
-                shorten(each["failedReason"] or "", 100),
+                each["reason"],
             )
             for each in found
         ],
@@ -183,7 +183,7 @@ def _pending(found: list[dict[str, Any]]) -> TextTable:
                 local_time(each["createdAt"]),
                 shorten(each["message"]),
                 each["retryCount"] or "",
-                shorten(each["reason"], 100),
+                each["reason"],
                 local_time(each["until"]),
             )
             for each in found

@@ -19,7 +19,7 @@ def list_responses(api: RestClient, limit: Limit = 100) -> CommandResult:
     """List dead responses and the reasons, newest first: not sent, or not fetched."""
     found = api.get("responses", "dead", limit=limit)
     table = TextTable(
-        ("response", "agent", "to", "recipient", "created", "text", "attempts", "error"),
+        ("response", "agent", "to", "recipient", "created", "text", "attempts", "why"),
         [
             (
                 each["id"],
@@ -29,7 +29,7 @@ def list_responses(api: RestClient, limit: Limit = 100) -> CommandResult:
                 local_time(each["createdAt"]),
                 shorten(each["message"]),
                 each["retryCount"],
-                shorten(each["lastError"] or "", 100),
+                each["reason"],
             )
             for each in found
         ],
@@ -52,7 +52,7 @@ def show_response(api: RestClient, response: Id) -> CommandResult:
         "answers": found["messageId"],
         "created": local_time(found["createdAt"]),
         "attempts": found["retryCount"],
-        "error": found["lastError"],
+        "why": found["reason"],
         "sent": "some of its parts, which are not sent again" if found["isPartlySent"] else None,
         "text": found["message"],
     }

@@ -34,7 +34,7 @@ def list_schedules(
     found = api.get("schedules", agent=agent)
     places = _places(api, found)
     table = TextTable(
-        ("schedule", "label", "agent", "when", "next", "answer to", "text"),
+        ("schedule", "label", "agent", "when", "next", "answer to", "text", "why"),
         [
             (
                 each["id"],
@@ -44,6 +44,7 @@ def list_schedules(
                 _next(each),
                 places[each.get("chatId")],
                 shorten(each["message"]),
+                each["reason"] if each["state"] != "planned" else "",
             )
             for each in found
         ],
@@ -182,6 +183,7 @@ def show_schedule(api: RestClient, schedule: Id) -> CommandResult:
         "agent": found["agentId"] or None,
         "when": _rhythm(found),
         "next": _next(found),
+        "why": found["reason"] if found["state"] != "planned" else None,
         "answer to": _places(api, [found])[found.get("chatId")],
         "session": _session(found),
         "last run": f"{local_time(last[0]['dueAt'])[:10]} {last[0]['words']}" if last else "(none yet)",

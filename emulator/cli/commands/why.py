@@ -51,6 +51,7 @@ def _facts(of: dict[str, Any]) -> dict[str, Any]:
         "chat": f"{of['channel']} {named(of['platformId'], of['chatName'])}",
         "sender": named(of["senderId"], of["sender"]),
         "received": local_time(of["createdAt"]),
+        "page": of["page"],
     }
 
 

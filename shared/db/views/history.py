@@ -9,6 +9,7 @@ from shared.core import content
 from shared.db.engine.columns import listed
 from shared.db.engine.connection import rows
 from shared.db.engine.named_rows import NEWEST, named
+from shared.db.views import why_sentences
 
 
 class HistoryLine(TypedDict):
@@ -168,6 +169,7 @@ def events(conn: apsw.Connection, *, before: int, limit: int) -> list[EventView]
 class DroppedView(TypedDict):
     """A message that was dropped, and why; never its text. *messageId*: the platform's id of the message.
 
+    *code* and *detail*: the words of the row, for programs; *reason*: a sentence.
     Names are for people: *sender* as the platform sent it, *chatName* where the chat is known.
     """
 
@@ -175,12 +177,13 @@ class DroppedView(TypedDict):
     channel: str
     platformId: str | None
     senderId: str | None
-    reason: str
+    code: str
     detail: str
     createdAt: int
     sender: str
     chatName: str | None
     messageId: str | None
+    reason: str
 
 
 _DROPPED_COLUMNS = """
@@ -247,4 +250,5 @@ def dropped(
     sql = choice[reason is not None, after > 0]
     of = {"channel": channel, "sender_id": sender_id, "platform_id": platform_id}
     values = {**of, "reason": reason, "before": before, "after": after, "limit": limit}
-    return named(DroppedView, rows(conn, sql, {name: value for name, value in values.items() if f":{name}" in sql}))
+    found = rows(conn, sql, {name: value for name, value in values.items() if f":{name}" in sql})
+    return named(DroppedView, [(*row, why_sentences.of_drop(*row[4:6])) for row in found])

@@ -8,6 +8,8 @@ from typing_extensions import TypedDict
 from shared.core import content
 from shared.db.engine.connection import rows
 from shared.db.engine.named_rows import named
+from shared.db.views import why, why_sentences
+from shared.db.views.why_sentences import Reason
 
 
 class ResponseView(TypedDict):
@@ -32,8 +34,8 @@ class RecentResponse(ResponseView):
     status: Literal["pending", "delivering", "acked", "dead", "paused"]
 
 
-class DeadResponse(TypedDict):
-    """A dead response. *isPartlySent*: some parts of it have arrived; a retry does not send them again."""
+class DeadResponse(Reason):
+    """A dead response, and why. *isPartlySent*: some parts of it have arrived; a retry does not send them again."""
 
     id: int
     channel: str
@@ -116,9 +118,15 @@ def responses_to_fetch(
     return _without_empty(named(ResponseView, found, files=content.file_paths, metadata=content.readable))
 
 
-def dead_responses(conn: apsw.Connection, *, before: int, limit: int) -> list[DeadResponse]:
+def dead_responses(conn: apsw.Connection, *, before: int, limit: int, now_ms: int) -> list[DeadResponse]:
     """The dead responses, newest first."""
-    return named(DeadResponse, rows(conn, DEAD_RESPONSES, {"before": before, "limit": limit}), isPartlySent=bool)
+    listed: list[DeadResponse] = []
+    for row in rows(conn, DEAD_RESPONSES, {"before": before, "limit": limit}):
+        facts = why.response(conn, row[0], now_ms=now_ms)
+        if facts is not None:
+            because = why_sentences.of_response(facts, row[1], now_ms)
+            listed += named(DeadResponse, [(*because, *row)], isPartlySent=bool)
+    return listed
 
 
 def recent_responses(conn: apsw.Connection, *, limit: int) -> list[RecentResponse]:

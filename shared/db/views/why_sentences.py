@@ -1,10 +1,25 @@
-"""Why a message has no answer, as a word for programs and a sentence for people. Pure functions over facts."""
+"""Why a message has no answer, as a word for programs and a sentence for people. Pure functions over facts.
+
+A reason says what to do where a person has to do something; what goes on by itself says so. Lists, REST, commands and
+chats show the same words.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from typing_extensions import TypedDict
+
+from shared.core.time.durations import time_span
 from shared.db.views.spending import ChainUsage, MessageUsage
 from shared.db.views.why import DroppedFacts, GatheringFacts, HeldFacts, MessageFacts, ResponseFacts
+
+
+class Reason(TypedDict):
+    """Why a row stands where it stands: *state*, *reason*, *until* as in ``GET /api/why``."""
+
+    state: str
+    reason: str
+    until: int | None
 
 
 class Why(NamedTuple):
@@ -13,6 +28,16 @@ class Why(NamedTuple):
     state: str
     reason: str
     until: int | None = None
+
+    def as_fields(self) -> Reason:
+        """For a row that is shown with it."""
+        return {"state": self.state, "reason": self.reason, "until": self.until}
+
+    def in_full(self, now_ms: int) -> str:
+        """The reason, and how long it lasts from now on, where that is known."""
+        if self.until is None or self.until <= now_ms:
+            return self.reason
+        return f"{self.reason} That ends in {time_span(self.until - now_ms)}."
 
 
 def of_usage(usage: Sequence[MessageUsage]) -> str:
@@ -42,13 +67,17 @@ def of_chain(chain: ChainUsage) -> str:
 _SPOKEN = "The agent had said something already, so it is not run again by itself, and goes on only when you retry it."
 
 
+_RETRY = "Retry it when the cause is gone, or discard it."
+_DECIDE = "Approve or refuse it."
+
+
 def of_message(facts: MessageFacts, *, now_ms: int) -> Why:
     """Why the message has no answer yet, or that it has one."""
     match facts.status:
         case "completed":
             return _of_completed(facts, now_ms)
         case "processing" if (facts.lease or 0) > now_ms and facts.asks is not None:
-            return Why("asks", f"Its turn waits for a yes or no: {facts.asks_what} ({facts.asks}).")
+            return Why("asks", f"Its turn waits for a yes or no: {facts.asks_what} ({facts.asks}). {_DECIDE}")
         case "processing" if (facts.lease or 0) > now_ms:
             return Why("running", f"Agent {facts.agent} is working on it now.")
         case "processing":
@@ -56,9 +85,9 @@ def of_message(facts: MessageFacts, *, now_ms: int) -> Why:
         case "dead" if facts.has_spoken:
             return Why("dead", f"{_SPOKEN} Its turn ended early: {facts.last_error}.")
         case "dead":
-            return Why("dead", f"It is dead after {_count(facts.retry_count, 'attempt')}: {facts.last_error}.")
+            return Why("dead", f"It is dead after {_count(facts.retry_count, 'attempt')}: {facts.last_error}. {_RETRY}")
         case "paused":
-            return Why("paused", f"Its schedule {facts.series_id} is paused.")
+            return Why("paused", f"Its schedule {facts.series_id} is paused, until you resume it.")
         case "cancelled":
             return Why("cancelled", f"It was cancelled: {facts.last_error or 'by hand'}.")
     return _of_pending(facts, now_ms)
@@ -69,13 +98,16 @@ def _of_pending(facts: MessageFacts, now_ms: int) -> Why:
     if not facts.trigger:
         return Why("context", "It asked for no answer. The agent reads it with the next message that does.")
     if facts.is_agent_gone:
-        return Why("agent_gone", f"Agent {facts.agent} was deleted.")
+        return Why("agent_gone", f"Agent {facts.agent} was deleted. Cancel it, and write to another agent.")
     if facts.pause is not None:
-        return Why("agent_paused", f"Agent {facts.agent} is paused: {facts.pause}.", facts.pause_until)
+        resumes = "It goes on when you resume the agent" + (", or by itself." if facts.pause_until is not None else ".")
+        return Why("agent_paused", f"Agent {facts.agent} is paused: {facts.pause}. {resumes}", facts.pause_until)
     if until is not None and facts.failure is None:
         return Why("planned", "It is planned for later.", until)
     if until is not None:
-        return Why("waiting_for_retry", f"An attempt failed, and it is tried again: {facts.last_error}.", until)
+        return Why(
+            "waiting_for_retry", f"An attempt failed, and it is tried again by itself: {facts.last_error}.", until
+        )
     if facts.running is None and (facts.gathers_until or 0) > now_ms:
         reason = "Its sender may be writing more, and one answer is for all of it."
         return Why("waits_for_more", reason, facts.gathers_until)
@@ -114,9 +146,9 @@ def of_response(response: ResponseFacts, channel: str, now_ms: int) -> Why:
     """Why an answer has not arrived, or that it has."""
     answer = f"Its answer, response {response.id},"
     if response.status == "dead":
-        return Why("answer_dead", f"{answer} could not be sent: {response.last_error}.")
+        return Why("answer_dead", f"{answer} could not be sent: {response.last_error}. Send it again, or discard it.")
     if response.status == "paused":
-        return Why("answer_paused", f"{answer} is paused with its series.")
+        return Why("answer_paused", f"{answer} is paused with its series, until you resume the schedule.")
     if response.status == "acked":
         return Why("answered", f"Response {response.id} was sent.")
     if response.status == "delivering":
@@ -128,18 +160,28 @@ def _of_waiting(response: ResponseFacts, answer: str, channel: str, now_ms: int)
     if response.chat_id is None:
         return Why("answer_to_fetch", f"{answer} waits until a client fetches it.")
     if response.pause is not None:
-        return Why("channel_paused", f"{answer} waits, because nothing is sent on {channel}: {response.pause}.")
+        return Why(
+            "channel_paused",
+            f"{answer} waits, because nothing is sent on {channel}: {response.pause}. It goes out when that is over.",
+        )
     if response.is_chat_inactive:
-        return Why("chat_inactive", f"{answer} waits: the bot was blocked, or removed from the chat.")
+        return Why(
+            "chat_inactive",
+            f"{answer} waits: the bot was blocked, or removed from the chat. It goes out when the bot is back.",
+        )
     if response.ahead is not None:
         return Why("answer_behind", f"{answer} comes after response {response.ahead} of the same chat.")
     if (response.deliver_after or 0) > now_ms and response.failure is not None:
-        return Why("answer_retry", f"{answer} is sent again: {response.last_error}.", response.deliver_after)
+        return Why("answer_retry", f"{answer} is sent again by itself: {response.last_error}.", response.deliver_after)
     if (response.silent_until or 0) > now_ms:
         return Why("chat_silent", f"{answer} waits, because the platform asked for a pause.", response.silent_until)
     if (response.deliver_after or 0) > now_ms:
         return Why("answer_planned", f"{answer} is planned for later.", response.deliver_after)
     return Why("answer_due", f"{answer} goes out within seconds. If it stays so, deliver does not run.")
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."
 
 
 def _count(number: int, what: str) -> str:
@@ -152,7 +194,7 @@ def _count(number: int, what: str) -> str:
 def of_held(facts: HeldFacts) -> Why:
     """Who has to decide, and until when."""
     asked = f"{facts.approver} has the card" if facts.approver else "no approver could be asked yet"
-    return Why("held", f"It waits for an approval, and {asked}: {facts.title}", facts.expires_at)
+    return Why("held", f"It waits for an approval, and {asked}: {_ended(facts.title)} {_DECIDE}", facts.expires_at)
 
 
 def of_gathering(facts: GatheringFacts) -> Why:
@@ -163,7 +205,7 @@ def of_gathering(facts: GatheringFacts) -> Why:
     return Why("gathering", f"{waits} If it stays so, dispatch does not run.", facts.due_at)
 
 
-# The words of `dropped`, as docs/access.md explains them; ``{detail}`` is the row's.
+# The words of `dropped`, as docs/access.md explains them.
 DROPPED: Mapping[str, str] = {
     "payload": "The platform signed it, and it could not be read",
     "malformed": "It lacked a field that every message has",
@@ -187,9 +229,8 @@ DROPPED: Mapping[str, str] = {
     "wiring_failed": "The wiring of an agent is broken",
     "too_many_held": "Ten messages of this sender wait for an approval already",
     "too_many_waiting": "Too many people of this chat wait for an approval already",
-    "gave_way_in_chat": "It was held for an approval, and twenty newer people of the chat took its place: the person "
-    "may write again",
-    "gave_way": "It was held for an approval, and a hundred newer chats took its place: the person may write again",
+    "gave_way_in_chat": "It was held for an approval, and twenty newer people of the chat took its place",
+    "gave_way": "It was held for an approval, and a hundred newer chats took its place",
     "asked_elsewhere": "It was held for an approval, and the same person then asked in another chat",
     "approval_expired": "It was held for an approval, and nobody decided in time",
     "approval_failed": "It was approved, and could not be done",
@@ -204,8 +245,42 @@ DROPPED: Mapping[str, str] = {
 }
 
 
+_WRITE_AGAIN = "The person may write again."
+ON_DROPPED: Mapping[str, str] = {  # what a person can do about it
+    "too_old": _WRITE_AGAIN,
+    "message_unknown": "The person may write it as a new message.",
+    "command_in_edit": "The person may send the command as a new message.",
+    "not_wired": "Wire an agent to the chat.",
+    "chat_refused": "Wire an agent to the chat to answer there after all.",
+    "not_addressed": "Mention the bot or answer one of its messages; or let the wiring take every message.",
+    "rate_limited": "The person may write again in a minute.",
+    "sender_unknown": "Let the person in, or open the chat to strangers.",
+    "sender_refused": "Let the person in to change that.",
+    "not_known": "Let the person in, or let the wiring take strangers.",
+    "command_refused": "Let an admin send it.",
+    "wiring_failed": "Mend the wiring; the log says what is wrong.",
+    "too_many_held": "Decide on those.",
+    "too_many_waiting": "Decide on those.",
+    "gave_way_in_chat": _WRITE_AGAIN,
+    "gave_way": _WRITE_AGAIN,
+    "asked_elsewhere": "Decide on the one of the other chat.",
+    "approval_expired": _WRITE_AGAIN,
+    "approval_failed": "The log says why; the person may write again.",
+    "not_approver": "An approver may press it.",
+    "question_closed": "The person may write the answer.",
+    "pairing_failed": "Make a new code.",
+    "pairing_limited": "Make a new code, and send it in a while.",
+}
+
+
 def of_dropped(facts: DroppedFacts) -> Why:
-    """The meaning of the row's words; a word of the platform's own stands as it is."""
-    sentence = DROPPED.get(facts.reason, "It is nothing that agents get")
-    words = facts.reason if not facts.detail else f"{facts.reason}: {facts.detail}"
-    return Why("dropped", f"{sentence} ({words}).")
+    """Why nothing came of the event."""
+    return Why("dropped", of_drop(facts.reason, facts.detail))
+
+
+def of_drop(code: str, detail: str) -> str:
+    """The sentence for a word of ``dropped``; a word of the platform's own stands as it is."""
+    known = DROPPED.get(code)
+    words = ": ".join(filter(None, (code, detail))) if known is None else detail
+    sentence = (known or "It is nothing that agents get") + (f" ({words})." if words else ".")
+    return " ".join(filter(None, (sentence, ON_DROPPED.get(code))))

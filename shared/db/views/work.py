@@ -4,18 +4,18 @@ import json
 from typing import Literal, NamedTuple
 
 import apsw
-from typing_extensions import TypedDict
 
 from shared.db.engine.connection import rows
 from shared.db.views import spending, why, why_sentences
 from shared.db.views.why import SEARCHED, Of
+from shared.db.views.why_sentences import Reason
 
 State = Literal["waiting", "running", "dead", "done"]
 _SHOWN = 400  # characters of a text
 _LOOKED_AT = 500  # rows of which a reason is looked for
 
 
-class WorkRow(TypedDict):
+class WorkRow(Reason):
     """A message and why it stands where it stands: *state*, *reason*, *until* as in ``GET /api/why``.
 
     *text*: the first 400 characters. *cost*: micro-dollars, null where none is known.
@@ -33,9 +33,6 @@ class WorkRow(TypedDict):
     agent: str
     text: str
     attempts: int
-    state: str
-    reason: str
-    until: int | None
     cost: int | None
     series: str | None
 
@@ -135,15 +132,13 @@ def _row(conn: apsw.Connection, id_: int, updated_at: int, text: str, *, now_ms:
         "agent": facts.agent,
         "text": text,
         "attempts": facts.retry_count,
-        "state": reason.state,
-        "reason": reason.reason,
-        "until": reason.until,
+        **reason.as_fields(),
         "cost": sum(costs) if costs else None,
         "series": facts.series_id,
     }
 
 
-class AnswerRow(TypedDict):
+class AnswerRow(Reason):
     """An answer that is not delivered: *state*, *reason*, *until* as in ``GET /api/why``."""
 
     id: int
@@ -156,9 +151,6 @@ class AnswerRow(TypedDict):
     agent: str | None
     text: str
     attempts: int
-    state: str
-    reason: str
-    until: int | None
 
 
 _ANSWERS = {
@@ -200,9 +192,7 @@ def answers(
                 "agent": agent,
                 "text": text,
                 "attempts": attempts,
-                "state": reason.state,
-                "reason": reason.reason,
-                "until": reason.until,
+                **reason.as_fields(),
             }
         )
     return listed

@@ -15,6 +15,7 @@ from shared.db.queue.messages import MessageRef
 from shared.db.views import messages as message_views
 from shared.db.views import why, why_sentences
 from shared.db.views.messages import AgentQueue, DeadMessage, PendingMessage, ProcessingMessage
+from shared.db.views.why_sentences import Reason, Why
 from shared.queue import cancellations
 from shared.rest.http.common import OK, BatchQuery, Ok
 from shared.rest.http.endpoint import Query, RequestRefused, endpoint
@@ -61,12 +62,12 @@ class QueueQuery(Query):
     limit: int = Field(default=1000, ge=1, le=1000)
 
 
-class WaitingMessage(PendingMessage):
+class WaitingMessage(PendingMessage, Reason):
     """A message that waits, and why: *state*, *reason*, *until* as in ``GET /api/why``."""
 
-    state: str
-    reason: str
-    until: int | None
+
+class DeadMessageView(DeadMessage, Reason):
+    """A dead message, and why: *state*, *reason*, *until* as in ``GET /api/why``."""
 
 
 class PendingQuery(QueueQuery):
@@ -110,13 +111,14 @@ async def queue_pending(service: Service, *, query: PendingQuery, request: Reque
 
 
 def _waiting(conn: apsw.Connection, query: PendingQuery, *, now_ms: int) -> list[WaitingMessage]:
-    found: list[WaitingMessage] = []
-    for each in message_views.pending(conn, agent=query.agent, limit=query.limit):
-        facts = why.message(conn, each["id"], now_ms=now_ms)
-        if facts is not None:
-            state, reason, until = why_sentences.of_message(facts, now_ms=now_ms)
-            found.append({**each, "state": state, "reason": reason, "until": until})
-    return found
+    found = message_views.pending(conn, agent=query.agent, limit=query.limit)
+    reasons = [(each, _why(conn, each["id"], now_ms)) for each in found]
+    return [{**each, **because.as_fields()} for each, because in reasons if because is not None]
+
+
+def _why(conn: apsw.Connection, row: int, now_ms: int) -> Why | None:
+    facts = why.message(conn, row, now_ms=now_ms)
+    return None if facts is None else why_sentences.of_message(facts, now_ms=now_ms)
 
 
 @endpoint("GET", "/api/queue/processing")
@@ -136,10 +138,17 @@ async def kill(service: Service, *, id: int) -> KilledTurn:
     return {"ok": True, "agent": killed.agent, "processKilled": True}
 
 
-@endpoint("GET", "/api/queue/dead")
-async def queue_dead(service: Service, *, query: QueueQuery) -> list[DeadMessage]:
-    """List the dead messages, newest first."""
-    return message_views.dead(service.reader, limit=query.limit)
+@endpoint("GET", "/api/queue/dead", {503: "too many long reads run at once: try again later"})
+async def queue_dead(service: Service, *, query: QueueQuery, request: Request) -> list[DeadMessageView]:
+    """List the dead messages, newest first, each with the reason."""
+    now_ms = clock.now_ms()
+    return await service.background_reads.read(lambda conn, _: _dead(conn, query, now_ms=now_ms), request.receive)
+
+
+def _dead(conn: apsw.Connection, query: QueueQuery, *, now_ms: int) -> list[DeadMessageView]:
+    found = message_views.dead(conn, limit=query.limit)
+    reasons = [(each, _why(conn, each["id"], now_ms)) for each in found]
+    return [{**each, **because.as_fields()} for each, because in reasons if because is not None]
 
 
 @endpoint("POST", "/api/queue/dead/{id}/retry", {404: "no dead message has this id"})

@@ -205,8 +205,8 @@ async def ack(service: Service, *, id: int) -> Ok:
 
 @endpoint("GET", "/api/responses/dead")
 async def get_dead(service: Service, *, query: PageQuery) -> list[DeadResponse]:
-    """List the dead responses: sending failed, or no client fetched them; newest first."""
-    return response_views.dead_responses(service.reader, before=query.before, limit=query.limit)
+    """List the dead responses, each with the reason: sending failed, or no client fetched them; newest first."""
+    return response_views.dead_responses(service.reader, before=query.before, limit=query.limit, now_ms=clock.now_ms())
 
 
 @endpoint("POST", "/api/responses/dead/retry")

@@ -24,8 +24,10 @@ from shared.db.queue.schedules.series import Kind, Plan
 from shared.db.queue.schedules.settings import ScheduleSettings
 from shared.db.roster import agents, chats, destinations, wirings
 from shared.db.roster.chats import Chat
+from shared.db.views import why, why_sentences
 from shared.db.views.schedules import runs
 from shared.db.views.schedules.runs import RunView
+from shared.db.views.why_sentences import Reason, Why
 from shared.queue import schedules, series
 from shared.rest.http.common import OK, LimitQuery, Ok
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
@@ -40,12 +42,13 @@ _FIXED = ("session", "id", "kind", "agentId", "channel", "sender", "chatId", "cr
 
 
 @shows_settings_of(ScheduleSettings, camel)
-class ScheduleView(TypedDict):
+class ScheduleView(Reason):
     """A planned message; ``cron`` is empty if it runs once, at ``runAt``. ``nextAt``: the next instant, in ms UTC.
 
     ``chatId``: the chat that gets the answer; without it, a client fetches the answer. ``kind``: a ``response`` is sent
     there as it is, and its ``agentId`` is empty, or the agent that it is said to be of. ``session``: the runs have that
-    of the chat, or one of their own; ``sessionId``: which.
+    of the chat, or one of their own; ``sessionId``: which. ``state``, ``reason``, ``until``: why the next run has not
+    begun, as in ``GET /api/why``.
     """
 
     id: str
@@ -100,7 +103,7 @@ class NewScheduleBody(Body):
 class ScheduleChangeBody(Body):
     """Fields that are left out stay as they are. The agent, the channel, the sender and the chat can't change.
 
-    A schedule can be sent back as it was read; ``nextAt`` and ``sessionId`` then have no effect.
+    A schedule can be sent back as it was read; what follows from the rest (``nextAt``, ``reason``) then has no effect.
     """
 
     model_config = ConfigDict(json_schema_extra=without_defaults)
@@ -121,6 +124,9 @@ class ScheduleChangeBody(Body):
     nextAt: int | None = None
     session: SessionOfSchedule | None = None
     sessionId: str | None = None
+    state: str | None = None
+    reason: str | None = None
+    until: int | None = None
 
 
 class SchedulesQuery(Query):
@@ -148,6 +154,7 @@ def schedule_view(conn: apsw.Connection, plan: Plan) -> ScheduleView:
         "nextAt": plan.scheduled_at,
         "session": "own" if session is not None and session.series_id is not None else "chat",
         "sessionId": session.session_id if session is not None else None,
+        **_why(conn, plan).as_fields(),
     }
     if plan.chat_id is not None:
         view["chatId"] = plan.chat_id
@@ -155,6 +162,16 @@ def schedule_view(conn: apsw.Connection, plan: Plan) -> ScheduleView:
         at = datetime.fromtimestamp(plan.scheduled_at / 1000, ZoneInfo("UTC"))
         view["runAt"] = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return view  # type: ignore[no-any-return]
+
+
+def _why(conn: apsw.Connection, plan: Plan) -> Why:
+    """Why the live row has not run, or was not sent."""
+    now_ms = clock.now_ms()
+    if plan.kind == "message":
+        message = why.message(conn, plan.id, now_ms=now_ms)
+        return why_sentences.of_message(message, now_ms=now_ms) if message is not None else Why("planned", "")
+    response = why.response(conn, plan.id, now_ms=now_ms)
+    return why_sentences.of_response(response, plan.channel, now_ms) if response is not None else Why("planned", "")
 
 
 def _plan_named(conn: apsw.Connection, name: str) -> Plan:

@@ -1,19 +1,22 @@
 """Why a message was not answered, also one that is held for an approval or was dropped."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import apsw
 from pydantic import Field
 from starlette.requests import Request
-from typing_extensions import TypedDict
 
+from shared.core import page_links
+from shared.core.page_links import Page
+from shared.core.settings import Settings
 from shared.core.time import clock
 from shared.db.engine import past
 from shared.db.queue import messages
 from shared.db.views import spending, why, why_sentences
 from shared.db.views.spending import ChainUsage, MessageUsage
 from shared.db.views.why import DroppedFacts, GatheringFacts, HeldFacts, MessageFacts, Of, Place
-from shared.db.views.why_sentences import Why
+from shared.db.views.why_sentences import Reason, Why
 from shared.rest.http.endpoint import Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.dropped_and_events import place_of
@@ -23,21 +26,21 @@ _OPEN = ("pending", "processing", "paused")
 WhatItIs = Literal["message", "held", "dropped", "gathering"]
 
 
-class WhyView(TypedDict):
+class WhyView(Reason):
     """What became of a message.
 
     *id*: of the message; ``held_``, ``dropped_`` or ``gathering_`` and the row, if it never became one, or not
     yet. *state* is a word for programs, *reason* a sentence for people; *until*: the instant
     at which the reason ends, in ms UTC, where that is known.
+    *code*: of a dropped one, its word. *page*: the address where the operator's page shows it, where that is set.
     *approval*: that has to be decided. *response*: the answer that is not sent. *usage*: what its turns took of models.
     *chain*: what agents did for each other because of it.
     """
 
     what: WhatItIs
     id: str
-    state: str
-    reason: str
-    until: int | None
+    code: str | None
+    page: str | None
     createdAt: int
     channel: str
     platformId: str | None
@@ -73,7 +76,7 @@ async def get_why_of_message(service: Service, *, id: str) -> WhyView:
     found = _of_message(service.reader, row, now_ms=clock.now_ms()) if row is not None else None
     if found is None:
         raise RequestRefused(404, f"no message {id!r}; GET /api/why looks among held and dropped ones too")
-    return found
+    return _with_page(found, service.settings)
 
 
 @endpoint(
@@ -100,10 +103,20 @@ async def get_why(service: Service, *, query: WhyQuery, request: Request) -> lis
     row = messages.find(service.reader, of.ref) if of.ref is not None else None
     named = _of_message(service.reader, row, now_ms=now_ms) if row is not None else None
     if named is not None:
-        return [named]
-    return await service.background_reads.read(
+        return [_with_page(named, service.settings)]
+    found = await service.background_reads.read(
         lambda conn, _: _search(conn, of, limit=query.limit, now_ms=now_ms), request.receive
     )
+    return [_with_page(each, service.settings) for each in found]
+
+
+_PAGES: Mapping[WhatItIs, Page] = {"held": "approvals", "dropped": "dropped", "gathering": "overview"}
+
+
+def _with_page(found: WhyView, settings: Settings) -> WhyView:
+    what = found["what"]
+    page = ("message", found["id"]) if what == "message" else (_PAGES[what],)
+    return {**found, "page": page_links.link(settings.public_url, *page) or None}
 
 
 def _search(conn: apsw.Connection, of: Of, *, limit: int, now_ms: int) -> list[WhyView]:
@@ -152,7 +165,9 @@ def _of_gathering(facts: GatheringFacts) -> WhyView:
 
 
 def _of_dropped(facts: DroppedFacts) -> WhyView:
-    return _view("dropped", f"dropped_{facts.id}", why_sentences.of_dropped(facts), facts)
+    found = _view("dropped", f"dropped_{facts.id}", why_sentences.of_dropped(facts), facts)
+    found["code"] = facts.reason
+    return found
 
 
 def _view(
@@ -162,9 +177,9 @@ def _view(
     return {
         "what": what,
         "id": id_,
-        "state": reason.state,
-        "reason": reason.reason,
-        "until": reason.until,
+        **reason.as_fields(),
+        "code": None,
+        "page": None,
         "createdAt": facts.created_at,
         "channel": place.channel,
         "platformId": place.platform_id,

@@ -23,7 +23,7 @@ def list_dropped(
     chosen = {"reason": reason, "channel": channel, "senderId": sender, "chatId": chat, "platformId": platform_id}
     found = api.get("dropped", since_id=since, limit=limit, **chosen)
     table = TextTable(
-        ("row", "when", "channel", "chat", "sender", "reason", "detail", "message"),
+        ("row", "when", "channel", "chat", "sender", "why", "code", "message"),
         [
             (
                 each["id"],
@@ -32,7 +32,7 @@ def list_dropped(
                 named(each["platformId"], each["chatName"]),
                 named(each["senderId"], each["sender"]),
                 each["reason"],
-                each["detail"],
+                each["code"],
                 each["messageId"],
             )
             for each in found

@@ -31,10 +31,8 @@ function approvalRow(one) {
 }
 async function dropped() {
   const list = await ask("/api/dropped?limit=100");
-  const whys = new Map();
-  for (const one of list.filter((each, at) => list.findIndex((other) => other.reason === each.reason) === at)) whys.set(one.reason, (await ask(`/api/why?ref=dropped_${one.id}`).catch(() => []))[0]?.reason);
   return [top("Not answered", "What came in and was no message for an agent; never its text."),
-    el("section", {class: "panel", "aria-label": "Dropped"}, list.length ? el("ul", {class: "rows"}, list.map((one) => el("li", {}, mark("planned"), time(one.createdAt), el("div", {}, el("div", {}, one.sender || one.senderId || "somebody", el("span", {class: "who"}, ` · ${one.channel}${one.chatName ? ` · ${one.chatName}` : ""} · ${one.reason.replaceAll("_", " ")}`)), el("div", {class: "reason"}, (whys.get(one.reason) ?? one.detail).replace(/ \([^)]*\)\.$/, "."))), null))) : el("p", {class: "none"}, "Everything that came in became a message."))];
+    el("section", {class: "panel", "aria-label": "Dropped"}, list.length ? el("ul", {class: "rows"}, list.map((one) => el("li", {}, mark("planned"), time(one.createdAt), el("div", {}, el("div", {}, one.sender || one.senderId || "somebody", el("span", {class: "who"}, ` · ${one.channel}${one.chatName ? ` · ${one.chatName}` : ""} · ${one.code.replaceAll("_", " ")}`)), el("div", {class: "reason"}, one.reason)), null))) : el("p", {class: "none"}, "Everything that came in became a message."))];
 }
 async function replica() {
   const r = await ask("/api/replica");

@@ -166,7 +166,10 @@ def test_dropped_events_are_listed_with_the_reason(postroom: Postroom) -> None:
             )  # fmt: skip
     lines = postroom.run("dropped", "--reason", "sender_unknown").stdout.splitlines()
     assert len(lines) == 3
-    assert lines[-1].split()[3:] == ["telegram", "100", "9", "sender_unknown", "no"]
+    because = (
+        "The sender is a stranger, and the chat is closed to strangers (no). Let the person in, or open the chat to"
+    )
+    assert lines[-1].split()[3:] == ["telegram", "100", "9", *because.split(), "strangers.", "sender_unknown"]
     newest, oldest = (each["id"] for each in postroom.json("dropped", "--reason", "sender_unknown"))
     assert [each["id"] for each in postroom.json("dropped", "--since", str(oldest))] == [oldest + 1, newest]
     assert postroom.run("dropped", "--channel", "icq").stdout == "Nothing of that kind was dropped.\n"

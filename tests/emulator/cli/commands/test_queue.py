@@ -58,7 +58,10 @@ def test_a_dead_message_is_listed_with_its_error_and_shown_with_its_events(postr
     head, line, _, way = postroom.run("messages", "list").stdout.splitlines()
     assert head.split()[:4] == ["message", "agent", "channel", "sender"]
     assert line.split()[:4] == ["m_1", "assistant", "telegram", "Ana"]
-    assert (r"why?\x1b[2J" in line, line.endswith("no such program: clade")) == (True, True)
+    assert (
+        r"why?\x1b[2J" in line,
+        line.endswith("no such program: clade. Retry it when the cause is gone, or discard it."),
+    ) == (True, True)
     assert " messages retry MESSAGE" in way
     shown = postroom.run("messages", "show", "m_1").stdout
     assert [line.split(maxsplit=1)[1] for line in shown.splitlines() if line.startswith(("status", "error "))] == [
@@ -137,7 +140,7 @@ def test_pending_messages_are_listed_with_what_they_wait_for(postroom: Postroom)
     put(postroom.conn, "fresh", agent="assistant", chat="200")
     _, first, second = postroom.run("messages", "list", "--status", "pending").stdout.splitlines()
     assert first.split()[0] == "m_9"
-    assert " 1         An attempt failed, and it is tried again: the model is busy.  " in first
+    assert " 1         An attempt failed, and it is tried again by itself: the model is busy.  " in first
     assert "It is due, and dispatch takes it within seconds." in second
     assert [each["retryCount"] for each in postroom.json("messages", "list", "--status", "pending")] == [1, 0]
 
@@ -173,7 +176,7 @@ def test_dead_responses_are_listed_shown_retried_and_discarded(postroom: Postroo
     first, second, third = (kill_response(postroom, f"text {number}") for number in range(3))
     lines = postroom.run("responses", "list").stdout.splitlines()
     assert [line.split()[0] for line in lines[1:4]] == [third, second, first]
-    assert lines[1].endswith("chat not found")
+    assert lines[1].endswith("could not be sent: chat not found. Send it again, or discard it.")
     shown = postroom.run("responses", "show", second).stdout.splitlines()
     assert shown[-1].split(maxsplit=1) == ["text", "text 1"]
     assert postroom.run("responses", "retry", second).stdout == f"Response {second} is sent again.\n"
@@ -196,6 +199,9 @@ def test_schedules_are_listed_paused_resumed_and_cancelled(postroom: Postroom) -
     assert " once " in second
     assert postroom.run("schedules", "pause", "daily").stdout == "Schedule daily is paused.\n"
     assert sorted(statuses(postroom, "messages")) == ["paused", "pending"]
+    because = f"Its schedule {daily} is paused, until you resume it."
+    assert postroom.run("schedules", "list").stdout.count(because) == 1
+    assert because in postroom.run("schedules", "show", "daily").stdout
     assert "already paused" in postroom.refused("schedules", "pause", daily, code=1)
     assert ["next", "paused"] in [line.split() for line in postroom.run("schedules", "show", daily).stdout.splitlines()]
     assert postroom.run("schedules", "resume", daily).stdout.startswith(f"Schedule {daily} continues; next run 20")

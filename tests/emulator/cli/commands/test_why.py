@@ -30,7 +30,10 @@ def test_a_dead_message_is_explained_with_the_command_that_helps(postroom: Postr
     postroom.conn.execute("UPDATE messages SET status = 'dead', retry_count = 5, last_error = 'no such program'")
     said = postroom.run("why", "m_1").stdout
     found = facts(said)
-    assert (found["message"], found["why"]) == ("m_1", "It is dead after 5 attempts: no such program.")
+    assert (found["message"], found["why"]) == (
+        "m_1",
+        "It is dead after 5 attempts: no such program. Retry it when the cause is gone, or discard it.",
+    )
     assert (found["chat"], found["sender"]) == ("telegram 100", "5 (Ana)")
     assert "messages retry m_1" in said.splitlines()[-1]
     assert postroom.json("why", "m_1")[0]["state"] == "dead"
@@ -41,7 +44,7 @@ def test_a_message_of_a_paused_agent_is_explained_with_the_command_that_helps(po
     postroom.run("agents", "pause", "assistant", "--reason", "on holiday")
     try:
         said = postroom.run("why", "m_2").stdout
-        assert facts(said)["why"] == "Agent assistant is paused: on holiday."
+        assert facts(said)["why"] == "Agent assistant is paused: on holiday. It goes on when you resume the agent."
         assert "agents resume assistant" in said.splitlines()[-1]
         assert postroom.json("why", "m_2")[0]["state"] == "agent_paused"
     finally:
@@ -67,7 +70,7 @@ def test_messages_of_a_sender_are_listed_with_a_reason_each(postroom: Postroom) 
         )
     head, first, second, _, way = postroom.run("why", "--sender", "5").stdout.splitlines()
     assert head.split() == ["message", "received", "chat", "sender", "why", "until"]
-    assert "The sender is a stranger, and the chat is closed to strangers (sender_unknown)." in first
+    assert "The sender is a stranger, and the chat is closed to strangers. Let the person in, or open" in first
     assert "It is due" in second
     assert "why MESSAGE" in way
 

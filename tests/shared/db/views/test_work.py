@@ -72,7 +72,10 @@ def test_a_reason_is_looked_for_behind_rows_with_another(conn):
 
 def test_each_row_says_why_it_stands_there(some):
     (dead,) = work.messages(some, "dead", Filter(), limit=1, now_ms=NOW)
-    assert (dead["state"], dead["reason"]) == ("dead", "It is dead after 0 attempts: it fell.")
+    assert (dead["state"], dead["reason"]) == (
+        "dead",
+        "It is dead after 0 attempts: it fell. Retry it when the cause is gone, or discard it.",
+    )
     (done,) = work.messages(some, "done", Filter(reason="cancelled"), limit=1, now_ms=NOW)
     assert done["reason"] == "It was cancelled: it fell."
 
@@ -93,7 +96,10 @@ def test_an_answer_that_could_not_be_sent_is_in_the_other_list(conn):
 
     assert work.answers(conn, "waiting", before=2**63 - 1, limit=5, now_ms=NOW) == []
     (found,) = work.answers(conn, "dead", before=2**63 - 1, limit=5, now_ms=NOW)
-    assert (found["id"], found["reason"]) == (row, f"Its answer, response {row}, could not be sent: no rights.")
+    assert (found["id"], found["reason"]) == (
+        row,
+        f"Its answer, response {row}, could not be sent: no rights. Send it again, or discard it.",
+    )
 
 
 def test_one_message_by_its_row(conn):

@@ -445,6 +445,14 @@ def test_dropped_messages_are_filtered_by_reason_and_channel_and_read_on_from_a_
     }
 
 
+def test_a_dropped_message_has_a_sentence_and_its_word(serving, conn):
+    with transaction(conn):
+        dropped.record(conn, channel="telegram", reason="rate_limited", detail="chat", now_ms=NOW)
+    (found,) = get(serving, "/api/dropped").json()
+    assert (found["code"], found["detail"]) == ("rate_limited", "chat")
+    assert found["reason"].startswith("It was more than the limits of a minute allow (chat). The person may write")
+
+
 def test_dropped_messages_are_filtered_by_sender_and_chat_and_have_names(serving, conn):
     person(conn, "8")
     with transaction(conn):

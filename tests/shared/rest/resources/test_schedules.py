@@ -12,6 +12,7 @@ from tests.support import LEASE, NOW, column, dump, make_agent, make_chat, take,
 
 DAILY = {"agentId": "coder", "message": "tidy up", "cron": "0 9 * * *", "label": "daily", "timezone": "Europe/Zurich"}
 KEYS = {
+    *("state", "reason", "until"),
     "id",
     "kind",
     "label",
@@ -170,6 +171,7 @@ def test_a_change_of_a_schedule_leaves_the_other_fields_and_the_id(serving, code
     assert changed["schedule"] == {
         **{**schedule, "message": "tidy all", "cron": "30 10 * * *", "label": "mornings"},
         "nextAt": changed["schedule"]["nextAt"],
+        "until": changed["schedule"]["nextAt"],
     }
     assert get(serving, "/api/schedules").json() == [changed["schedule"]]
     assert column(coder, "SELECT count(*) FROM messages") == [1]

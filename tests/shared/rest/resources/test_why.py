@@ -16,7 +16,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.platforms import call_holds, channel_outages, channel_pauses
 from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.queue import messages
-from shared.db.roster import chats
+from shared.db.roster import agent_pauses, chats
 from shared.db.views import why, why_sentences
 from shared.queue import turns
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
@@ -162,11 +162,11 @@ def asking(conn):
 SENT = "status = 'acked', acked_at = 5"
 MESSAGES = {
     "due": (waiting, "It is due", None),
-    "waiting_for_retry": (failed, "An attempt failed, and it is tried again: no such program.", LATER),
+    "waiting_for_retry": (failed, "An attempt failed, and it is tried again by itself: no such program.", LATER),
     "waits_for_more": (changed("gathers_until = :at", at=NOW + 1000), "Its sender may be writing more", NOW + 1000),
     "planned": (changed("process_after = :at", at=LATER), "planned for later", LATER),
     "context": (changed("trigger = 0"), "asked for no answer", None),
-    "agent_gone": (of_a_deleted_agent, "Agent assistant was deleted.", None),
+    "agent_gone": (of_a_deleted_agent, "Agent assistant was deleted. Cancel it, and write to another agent.", None),
     "session_busy": (behind_a_turn, "Agent assistant is working on first in the same session.", None),
     "behind_retry": (behind_a_retry, "It comes after first, of which an attempt failed: no such program.", LATER),
     "agent_busy": (behind_another_chat, "Agent assistant has 1 turn in other chats, and no more at once.", None),
@@ -178,8 +178,16 @@ MESSAGES = {
         "The process of its turn has ended.",
         None,
     ),
-    "dead": (dead, "It is dead after 1 attempt: no such program.", None),
-    "paused": (changed("status = 'paused', series_id = 's_1'"), "Its schedule s_1 is paused.", None),
+    "dead": (
+        dead,
+        "It is dead after 1 attempt: no such program. Retry it when the cause is gone, or discard it.",
+        None,
+    ),
+    "paused": (
+        changed("status = 'paused', series_id = 's_1'"),
+        "Its schedule s_1 is paused, until you resume it.",
+        None,
+    ),
     "cancelled": (changed("status = 'cancelled', last_error = 'by Ana'"), "It was cancelled: by Ana.", None),
     "no_answer": (said_nothing, "Agent assistant read it, and said nothing to it alone.", None),
     "answered": (settle_with(SENT), "It was answered: response 1 was sent.", None),
@@ -191,19 +199,27 @@ MESSAGES = {
     ),
     "answer_dead": (
         settle_with("status = 'dead', last_error = 'chat not found'"),
-        "response 1, could not be sent: chat not found.",
+        "response 1, could not be sent: chat not found. Send it again, or discard it.",
         None,
     ),
-    "answer_paused": (settle_with("status = 'paused'"), "is paused with its series", None),
+    "answer_paused": (
+        settle_with("status = 'paused'"),
+        "is paused with its series, until you resume the schedule",
+        None,
+    ),
     "answer_retry": (
         settle_with("failure = 'error', last_error = 'no route', deliver_after = :at", at=LATER),
-        "is sent again: no route.",
+        "is sent again by itself: no route.",
         LATER,
     ),
     "answer_planned": (settle_with("deliver_after = :at", at=LATER), "is planned for later", LATER),
     "answer_to_fetch": (settle_with("chat_id = NULL"), "waits until a client fetches it", None),
     "answer_behind": (behind_a_response, "comes after response 1 of the same chat", None),
-    "chat_inactive": (of_a_chat("status = 'inactive'"), "the bot was blocked, or removed", None),
+    "chat_inactive": (
+        of_a_chat("status = 'inactive'"),
+        "the bot was blocked, or removed from the chat. It goes out when the bot is back.",
+        None,
+    ),
     "chat_silent": (of_a_chat(f"not_before = {LATER}"), "the platform asked for a pause", LATER),
     "channel_paused": (of_a_paused_channel, "nothing is sent on telegram: Unauthorized", None),
 }
@@ -241,6 +257,38 @@ def test_the_queue_of_a_session_is_read_by_its_index(conn, sql):
     given = {"agent": "assistant", "session": 1, "row": 1, "now": NOW}
     lines = plan(conn, sql, **{name: value for name, value in given.items() if f":{name}" in sql})
     assert any("messages_open" in line for line in lines), lines
+
+
+def test_a_reason_says_until_when_in_the_words_of_the_command_line():
+    because = why_sentences.Why("planned", "It is planned for later.", NOW + 2_922_000)
+    assert because.in_full(NOW) == "It is planned for later. That ends in 48 min 42 s."
+    assert because.in_full(NOW + 2_922_000) == because._replace(until=None).in_full(NOW) == "It is planned for later."
+
+
+@pytest.mark.parametrize(("until", "way"), [(None, "agent."), (NOW + 9, "agent, or by itself.")])
+def test_a_message_of_a_paused_agent_says_what_ends_the_pause(conn, until, way):
+    row = put(conn)
+    agent_pauses.pause(conn, "assistant", "auth", "401: expired", until=until, now_ms=NOW)
+    found = why_sentences.of_message(why.message(conn, row, now_ms=NOW), now_ms=NOW)
+    sentence = f"Agent assistant is paused: 401: expired. It goes on when you resume the {way}"
+    assert found == ("agent_paused", sentence, until)
+
+
+def test_what_can_be_done_about_a_dropped_message_is_said_of_known_words_alone():
+    assert set(why_sentences.ON_DROPPED) <= set(why_sentences.DROPPED)
+    assert why_sentences.of_drop("rate_limited", "chat") == (
+        "It was more than the limits of a minute allow (chat). The person may write again in a minute."
+    )
+
+
+@pytest.mark.parametrize(
+    ("ref", "what", "page"), [("m1", "message", "m/"), ("m2", "dropped", "dropped"), ("held_1", "held", "approvals")]
+)
+def test_a_reason_names_the_page_that_shows_the_message(serving, all_three, monkeypatch, ref, what, page):
+    assert all(each["page"] is None for each in search(serving, f"ref={ref}"))
+    monkeypatch.setenv("POSTROOM_PUBLIC_URL", "https://post.example/")
+    (found,) = [each for each in search(serving, f"ref={ref}") if each["what"] == what]
+    assert found["page"] == f"https://post.example/#/{page}{found['id'] if what == 'message' else ''}"
 
 
 def test_every_word_of_a_dropped_message_has_a_sentence():
@@ -325,7 +373,12 @@ def test_what_never_became_a_message_has_its_place_its_names_and_its_reason(serv
     (left,) = search(serving, "ref=m2")
     for each in (held, left):
         assert place.items() <= each.items()
-    assert left["reason"] == "It was not meant for any agent that answers there (not_addressed)."
+    assert held["reason"].endswith(". Approve or refuse it.")
+    assert left["reason"] == (
+        "It was not meant for any agent that answers there. Mention the bot or answer one of its messages; or let the "
+        "wiring take every message."
+    )
+    assert (left["state"], left["code"], held["code"]) == ("dropped", "not_addressed", None)
     (quiz,) = search(serving, "senderId=8")
     assert (quiz["sender"], quiz["reason"]) == ("Ben", "It is nothing that agents get (poll: a quiz).")
 
