@@ -4,6 +4,8 @@ It is text for ``/bin/sh``. Its working directory and HOME are those of the agen
 ``session_homes.py``); it has their limits, the paths of ``readable`` in the agent's config, no network and no token.
 Its standard input is empty.
 
+An operator may give a task a script. An agent may where it runs any command of its own unasked on that leash.
+
 What it writes reaches the agent behind the task's text. If the last line is ``{"wakeAgent": false}``, no model is
 asked; ``"reason"`` beside it says why, for the history.
 """
@@ -11,9 +13,10 @@ asked; ``"reason"`` beside it says why, for the history.
 import asyncio
 import json
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from shared.agents import leftover_processes, session_homes
+from shared.agents import leftover_processes, registry, session_homes
 from shared.agents.base import Turn
 from shared.agents.programs import containment
 from shared.agents.programs.containment import ProgramCommand
@@ -42,6 +45,23 @@ class ScriptVerdict(NamedTuple):
 
     text: str = ""
     why_not: str | None = None
+
+
+def why_not_planned(provider: str, config: Mapping[str, Any]) -> str | None:
+    """Why an agent may plan no script, as a part of a sentence; None: it may. Pure.
+
+    A script has all of the leash: neither a sandbox of the program nor an approver stands before it. So the agent's own
+    shell must be as free. The program of ``command`` is free by itself.
+    """
+    if provider not in registry.PROGRAMS:
+        return "you run no programs, so your tasks can't have a script"
+    if provider == "command":
+        return None
+    if config.get("tools") != "all":
+        return "you have no shell of your own that runs any command, so your tasks can't have a script"
+    if config.get("ask", "beyond") not in ("never", "beyond"):
+        return "an approver is asked before your commands, and nobody would be before a script"
+    return None
 
 
 def read(output: str) -> ScriptVerdict:

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, Field
 
-from shared.agents import registry
+from shared.agents import task_script
 from shared.agents.programs import containment
 from shared.core import content
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
@@ -73,14 +73,15 @@ def _chosen(call: ToolCall, given: BaseModel) -> dict[str, Any]:
     """The settings that the agent names. It may only give a script what its own programs may do.
 
     Raises:
-        ConfigInvalid: it starts no programs itself, or nothing holds them in.
+        ConfigInvalid: it may not run any command unasked, or nothing holds a script in.
     """
     chosen = {name: getattr(given, name) for name in SETTINGS if name in given.model_fields_set}
     if chosen.get("script"):
-        if call.agent.provider not in registry.PROGRAMS:
-            raise ConfigInvalid("you run no programs, so your tasks can't have a script: leave 'script' out")
-        if not containment.available().is_leash:
-            raise ConfigInvalid("nothing holds a script in on this host: leave 'script' out, or ask the operator")
+        why_not = task_script.why_not_planned(call.agent.provider, call.agent.config)
+        if why_not is None and not containment.available().is_leash:
+            why_not = "nothing holds a script in on this host"
+        if why_not is not None:
+            raise ConfigInvalid(f"{why_not}: leave 'script' out, or ask for an operator, who may set it")
     return chosen
 
 

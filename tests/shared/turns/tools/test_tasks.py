@@ -1,11 +1,12 @@
 import pytest
 
+from shared.agents.programs import containment
 from shared.db.engine.connection import transaction
 from shared.db.queue import claims, sessions
 from shared.db.queue.responses import NewResponse
 from shared.queue import series, session_reset
 from tests.shared.turns.tools.calls import running
-from tests.support import NOW, column, dump, put, row, take
+from tests.support import NOW, column, dump, make_agent, put, row, take
 
 MORNING = "0 9 * * *"
 TASKS = ("update_task", "pause_task", "resume_task", "cancel_task")
@@ -168,9 +169,44 @@ def test_a_task_may_have_a_session_of_its_own_and_stays_a_task_of_this_conversat
         assert made.series_id in turn.say("list_tasks")
 
 
-def test_an_agent_without_programs_gives_no_script(conn, db):
+@pytest.mark.parametrize(
+    ("provider", "config", "reason"),
+    [
+        ("echo", {"tools": "all"}, "you run no programs"),
+        ("api", {"models": "openai"}, "you run no programs"),
+        ("claude", {}, "you have no shell of your own"),
+        ("claude", {"tools": "files"}, "you have no shell of your own"),
+        ("codex", {"tools": "files"}, "you have no shell of your own that runs any command"),
+        ("opencode", {"tools": "files"}, "you have no shell of your own"),
+        ("auto", {}, "you have no shell of your own"),
+        ("claude", {"tools": "all", "ask": "shell"}, "an approver is asked before your commands"),
+        ("codex", {"tools": "all", "ask": "changes"}, "an approver is asked before your commands"),
+    ],
+)
+def test_an_agent_that_may_not_run_any_command_unasked_plans_no_script(conn, db, provider, config, reason):
+    make_agent(conn, "assistant", provider=provider, config=config)
     with running(conn, db) as turn:
-        refused = turn.refusal("schedule_task", prompt="x", cron=MORNING, script="ls")
-        task = planned(turn)
-        assert turn.refusal("update_task", task=task, script="ls") == refused
-    assert refused == "you run no programs, so your tasks can't have a script: leave 'script' out"
+        before = dump(conn)
+        refused = turn.refusal("schedule_task", prompt="x", cron=MORNING, script="touch unasked")
+        assert dump(conn) == before
+        task = planned(turn, wake="news")
+        assert turn.refusal("update_task", task=task, script="touch unasked") == refused
+        assert series.get(conn, task).settings.script == ""
+    assert refused.startswith(reason)
+    assert refused.endswith(": leave 'script' out, or ask for an operator, who may set it")
+
+
+@pytest.mark.parametrize(
+    ("provider", "config"),
+    [
+        ("claude", {"tools": "all"}),
+        ("codex", {"tools": "all", "ask": "never"}),
+        ("opencode", {"tools": "all"}),
+        ("command", {"command": ["/bin/true"]}),
+    ],
+)
+@pytest.mark.skipif(not containment.available().is_leash, reason="no leash here")
+def test_an_agent_that_runs_any_command_unasked_on_the_leash_plans_a_script(conn, db, provider, config):
+    make_agent(conn, "assistant", provider=provider, config=config)
+    with running(conn, db) as turn:
+        assert series.get(conn, planned(turn, script="ls inbox")).settings.script == "ls inbox"
