@@ -44,6 +44,7 @@ ALL = (
     MartTable("agent_messages", text=("content",), people=("sender",)),
     MartTable("chat_messages", text=("message",), people=("sender_id",)),
     MartTable("schedule_runs", by="started_at"),
+    MartTable("missed_runs", by="noted_at"),
     MartTable("usage", has_updates=True),
     MartTable("agents", by="", text=("instructions",), left_out=("config", "transcriber", "speaker")),
     MartTable("agent_pauses", by="", text=("reason",)),

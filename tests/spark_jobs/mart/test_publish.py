@@ -9,6 +9,9 @@ import pytest
 from pyarrow import dataset
 from pyarrow import parquet as pq
 
+from shared.db.engine.connection import open_connection, transaction
+from shared.db.queue.schedules import missed_runs
+from shared.db.queue.schedules.missed_runs import MissedRuns
 from spark_jobs.__main__ import main
 from spark_jobs.mart.places import present
 from spark_jobs.mart.tables import ALL, BY_NAME
@@ -107,6 +110,32 @@ def test_every_table_is_the_same_as_in_the_database(primary, run, anywhere):
     assert run(anywhere) == 0
     assert_equal(anywhere, primary)
     assert list(present(anywhere)[0].tables["messages"].days) == ["2025-10-09", "2025-10-10"]
+
+
+def test_what_a_series_missed_is_in_the_mart_with_its_reason_also_after_it_was_pruned(primary, run, mart):
+    conn = open_connection(primary.path)
+    hourly = ("0 * * * *", "UTC")
+    missed = [
+        MissedRuns("daily", "task_1", NOON, None, None, None, "too_late", NOON + HOUR_MS),
+        MissedRuns("hourly", "task_2", NOON, NOON + 3 * HOUR_MS, *hourly, "coalesced", NOON + DAY_MS),
+        MissedRuns("hourly", "task_3", NOON + DAY_MS, NOON + DAY_MS + HOUR_MS, *hourly, "ended", NOON + DAY_MS + 1),
+    ]
+    with transaction(conn):
+        for each in missed:
+            missed_runs.note(conn, each)
+    assert run(mart, "--without-text") == 0
+    with transaction(conn):
+        assert missed_runs.prune(conn, older_than_ms=NOON + 2 * DAY_MS, limit=9) == 2
+        missed_runs.note(conn, missed[0]._replace(noted_at=NOON + 2 * DAY_MS))
+    conn.close()
+    assert run(mart, "--without-text") == 0
+    found = rows_of(mart, "missed_runs")
+    expected = [*missed, missed[0]._replace(noted_at=NOON + 2 * DAY_MS)]
+    names = ("series_id", "reason", "due_at", "until_at", "noted_at")
+    assert [tuple(row[name] for name in names) for row in found] == [
+        (each.series_id, each.reason, *map(at, (each.due_at, each.until_at, each.noted_at))) for each in expected
+    ]
+    assert list(present(mart)[0].tables["missed_runs"].days) == ["2025-10-09", "2025-10-10", "2025-10-11"]
 
 
 def test_a_later_run_reads_what_is_new_and_what_has_changed(primary, run, anywhere):
