@@ -49,7 +49,7 @@ from shared.db.queue.schedules import missed_runs, schedule_runs
 from shared.db.roster import accounts
 from shared.db.spending import usage
 from shared.db.views.history_index import HistoryIndexer
-from shared.queue import deliveries, endings, turns
+from shared.queue import deliveries, endings, session_reset, turns
 from shared.queue.delivery_verdicts import DeliveryPolicy
 from shared.queue.turns import RetryPolicy
 from shared.runtime import framework
@@ -201,6 +201,9 @@ class Sweep(FunctionService):
                 partial(
                     conversations.close_idle, idle_since_ms=now_ms - self.settings.conversation_idle_ms, now_ms=now_ms
                 )
+            ),
+            "closed_sessions": _repeat(
+                partial(session_reset.close_of_ended_series, idle_since_ms=old_ms, now_ms=now_ms), most=_SMALL_BATCH
             ),
             "forgotten_context": _repeat(partial(replays.forget, now_ms=now_ms)),
             "pruned_messages": _walk(

@@ -3,6 +3,7 @@
 ::
 
     ensure ──> active ── reset, replay ──> closed, and a new session of the same key is active
+               active ── its schedule is over ──> closed
 
 The *key* is the agent, the chat (none: the agent's own session, for its mailbox and for ``agent-shared`` wirings),
 the thread (none: the whole chat), the person to whom it is private (none: everybody there), and the schedule whose
@@ -176,6 +177,37 @@ def close(conn: apsw.Connection, id_: int, *, now_ms: int) -> Session:
     if before is None:
         raise NotFound(f"there is no session {id_}")
     raise WrongState(f"session {before.session_id} is closed already")
+
+
+# A series goes on while it has a planned occurrence, or one that ended and has not handed it on yet.
+OF_ENDED_SERIES = """
+    UPDATE sessions
+       SET status = 'closed', closed_at = :now
+     WHERE id IN (SELECT s.id
+                    FROM sessions s
+                   WHERE s.series_id IS NOT NULL AND s.status = 'active' AND s.last_active < :before
+                     AND NOT EXISTS (SELECT 1
+                                       FROM messages m
+                                      WHERE m.series_id = s.series_id
+                                        AND (m.status = 'pending' OR m.status = 'processing' OR m.status = 'paused'))
+                     AND NOT EXISTS (SELECT 1
+                                       FROM messages m
+                                      WHERE m.recurrence IS NOT NULL AND m.series_id = s.series_id
+                                        AND (m.status = 'completed' OR m.status = 'dead' OR m.status = 'cancelled'))
+                     AND NOT EXISTS (SELECT 1
+                                       FROM messages m
+                                      WHERE m.agent = s.agent AND m.session_id = s.id AND m.trigger = 1
+                                        AND (m.status = 'pending' OR m.status = 'processing'))
+                   ORDER BY s.last_active
+                   LIMIT :limit)
+    RETURNING id
+"""
+
+
+def close_of_ended_series(conn: apsw.Connection, *, idle_since_ms: int, limit: int, now_ms: int) -> list[Session]:
+    """Close up to *limit* sessions of schedules that are over, without a turn since *idle_since_ms*; those closed."""
+    closed = rows(conn, OF_ENDED_SERIES, {"before": idle_since_ms, "limit": limit, "now": now_ms})
+    return [known(conn, id_) for (id_,) in closed]
 
 
 def succeed(conn: apsw.Connection, before: Session, *, replays: int | None = None, now_ms: int) -> int:
