@@ -6,7 +6,7 @@ import apsw
 from typing_extensions import TypedDict
 
 from shared.db.engine.connection import rows
-from shared.db.views import why_sentences, work
+from shared.db.views import books, why_sentences, work
 from shared.db.views.why import SEARCHED, DroppedFacts, HeldFacts, Of
 from shared.db.views.why import dropped as dropped_facts
 from shared.db.views.why import held as held_facts
@@ -64,7 +64,7 @@ _ANSWERS = """
 _OWN = """
     SELECT id, agent, substr(message, 1, :longest), created_at, acked_at, retry_count
       FROM responses
-     WHERE id > (SELECT max(id) FROM responses) - :searched AND created_at < :before
+     WHERE id > (SELECT max(id) FROM responses) - :searched AND id >= :first AND created_at < :before
        AND chat_id = :chat AND (in_reply_to IS NULL
                                 OR NOT EXISTS (SELECT 1
                                                  FROM messages m
@@ -90,9 +90,11 @@ def read(
             said = [_said(conn, channel, *found, now_ms=now_ms) for found in rows(conn, _ANSWERS, {
                 "row": id_, "chat": chat_id, "longest": _LONGEST})]  # fmt: skip
             lines.append({"what": "message", "at": row["createdAt"], "message": row, "said": said})
+    # A page of messages that is full reaches back to the oldest of them: what was said before is for the next page.
+    since = books.first_since(conn, "responses", lines[-1]["at"]) if len(lines) == limit else 1
     lines += [
         {"what": "said", "at": found[3], "said": [_said(conn, channel, *found, now_ms=now_ms)]}
-        for found in rows(conn, _OWN, _only(at, _OWN))
+        for found in rows(conn, _OWN, _only({**at, "first": since}, _OWN))
     ]
     of = Of(channel=channel, platform_id=platform_id)
     apart = [_held(each) for each in held_facts(conn, of, limit=limit)]

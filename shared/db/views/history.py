@@ -72,27 +72,32 @@ def history(
     return named(HistoryLine, rows(conn, sql, {name: value for name, value in values.items() if f":{name}" in sql}))
 
 
-HISTORY_BEFORE = f"""
-    SELECT {_LINE}
+_TEXTS = """
+    SELECT id, iif(:channel IS NULL OR channel = :channel, content, NULL)
       FROM agent_messages
-     WHERE agent_id = :agent AND id < :before
+     WHERE {of} id < :before
      ORDER BY id DESC
      LIMIT :limit
 """
-
-HISTORY_OF_ALL_BEFORE = f"""
-    SELECT {_LINE}
-      FROM agent_messages
-     WHERE id < :before
-     ORDER BY id DESC
-     LIMIT :limit
-"""
+TEXTS = _TEXTS.format(of="agent_id = :agent AND")
+TEXTS_OF_ALL = _TEXTS.format(of="")
 
 
-def history_before(conn: apsw.Connection, *, agent: str | None, before: int, limit: int) -> list[HistoryLine]:
-    """The lines of one agent's history, or of all, that come before the line *before*, newest first."""
-    values = {"before": before, "limit": limit} | ({} if agent is None else {"agent": agent})
-    return named(HistoryLine, rows(conn, HISTORY_OF_ALL_BEFORE if agent is None else HISTORY_BEFORE, values))
+def texts_before(
+    conn: apsw.Connection, *, agent: str | None, channel: str | None, before: int, limit: int
+) -> list[tuple[int, str | None]]:
+    """Id and text of the lines of one agent's history, or of all, that come before the line *before*, newest first.
+
+    *channel*: lines on another have no text here.
+    """
+    values = {"channel": channel, "before": before, "limit": limit} | ({} if agent is None else {"agent": agent})
+    return rows(conn, TEXTS_OF_ALL if agent is None else TEXTS, values)
+
+
+def line(conn: apsw.Connection, line_id: int) -> HistoryLine:
+    """One line, which is there."""
+    (found,) = named(HistoryLine, rows(conn, f"SELECT {_LINE} FROM agent_messages WHERE id = ?", (line_id,)))
+    return found
 
 
 # -- rooms

@@ -121,8 +121,9 @@ OF_MESSAGE = """
      LIMIT 1000
 """
 
+# A turn has one row of a model and payer.
 TOTALS = """
-    SELECT agent, model, paid_by, count(DISTINCT turn), sum(requests), sum(input), sum(output), sum(cache_read),
+    SELECT agent, model, paid_by, count(*), sum(requests), sum(input), sum(output), sum(cache_read),
            sum(cache_write), sum(cost),
            sum(iif(cost IS NULL, input + output + cache_read + cache_write, 0))
       FROM usage

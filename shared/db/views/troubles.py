@@ -21,40 +21,46 @@ class DeadGroup(NamedTuple):
     ids: list[int]
 
 
-_DEAD_MESSAGES = (
-    "SELECT id, agent, failure, last_error, updated_at FROM messages WHERE status = 'dead' ORDER BY id DESC"
-)
-_DEAD_ANSWERS = """
-    SELECT id, agent, failure, last_error, created_at
-      FROM responses
-     WHERE status = 'dead' AND coalesce(failure, '') NOT IN ('not_fetched', 'called_off')
-     ORDER BY id DESC
+_GROUPS = """
+    SELECT agent, failure, number, first_ms, last_ms, (SELECT last_error FROM {table} WHERE id = newest)
+      FROM (SELECT agent, failure, count(*) AS number, min({at}) AS first_ms, max({at}) AS last_ms, max(id) AS newest
+              FROM {table}
+             WHERE {where}
+             GROUP BY agent, failure)
+     ORDER BY newest DESC
 """
+_NEWEST_IDS = """
+    SELECT id
+      FROM {table}
+     WHERE {where} AND agent IS :agent AND failure IS :failure
+     ORDER BY id DESC
+     LIMIT :limit
+"""
+_DEAD_MESSAGES = {"table": "messages", "where": "status = 'dead'", "at": "updated_at"}
+_DEAD_ANSWERS = {
+    "table": "responses",
+    "where": "status = 'dead' AND coalesce(failure, '') NOT IN ('not_fetched', 'called_off')",
+    "at": "created_at",
+}
 
 
 def dead_messages(conn: apsw.Connection) -> list[DeadGroup]:
     """The dead messages by agent and cause, the newest group first."""
-    return _grouped(rows(conn, _DEAD_MESSAGES))
+    return _grouped(conn, _DEAD_MESSAGES)
 
 
 def dead_answers(conn: apsw.Connection) -> list[DeadGroup]:
     """The responses that could not be sent, by agent and cause, the newest group first."""
-    return _grouped(rows(conn, _DEAD_ANSWERS))
+    return _grouped(conn, _DEAD_ANSWERS)
 
 
-def _grouped(found: list[tuple[int, str | None, str | None, str | None, int]]) -> list[DeadGroup]:
-    groups: dict[tuple[str | None, str | None], DeadGroup] = {}
-    for id_, agent, failure, error, at_ms in found:
-        last = groups.get((agent, failure))
-        if last is None:
-            groups[agent, failure] = DeadGroup(agent, failure, 1, at_ms, at_ms, error, [id_])
-            continue
-        if len(last.ids) < _SHOWN:
-            last.ids.append(id_)
-        groups[agent, failure] = last._replace(
-            number=last.number + 1, first_ms=min(last.first_ms, at_ms), last_ms=max(last.last_ms, at_ms)
-        )
-    return list(groups.values())
+def _grouped(conn: apsw.Connection, named: dict[str, str]) -> list[DeadGroup]:
+    newest = _NEWEST_IDS.format_map(named)
+    groups = []
+    for agent, failure, number, first_ms, last_ms, error in rows(conn, _GROUPS.format_map(named)):
+        ids = [id_ for (id_,) in rows(conn, newest, {"agent": agent, "failure": failure, "limit": _SHOWN})]
+        groups.append(DeadGroup(agent, failure, number, first_ms, last_ms, error, ids))
+    return groups
 
 
 class Retrying(NamedTuple):
@@ -146,7 +152,7 @@ _PENDING = """
 _OPEN = f"SELECT agent, count(*) FILTER (WHERE status = 'pending'), count(*) {_PENDING} GROUP BY agent"
 _LATER = """
     SELECT agent, count(*) FILTER (WHERE failure IS NULL), count(*) FILTER (WHERE failure IS NOT NULL)
-      FROM messages
+      FROM messages INDEXED BY messages_delayed
      WHERE process_after > :now AND process_after IS NOT NULL AND status = 'pending' AND trigger = 1
      GROUP BY agent
 """

@@ -11,6 +11,7 @@ import apsw
 from shared.db.engine.connection import rows
 
 SEARCHED = 50_000
+COUNTED = 100  # earlier messages of a session: of more it is said that there are so many or more
 
 
 class Of(NamedTuple):
@@ -73,7 +74,7 @@ class MessageFacts(NamedTuple):
         retrying: an earlier message of its session that waits for its retry, which holds the session; or None.
         retrying_until: when that one is tried again.
         retrying_error: why its attempt failed.
-        ahead: how many earlier messages of its session wait.
+        ahead: how many earlier messages of its session wait, of the oldest ``COUNTED``.
         busy_sessions: how many other sessions of its agent have a turn.
         responses: to the message, oldest first.
         has_spoken: a turn had said something about it.
@@ -135,27 +136,41 @@ RUNNING = """
      LIMIT 1
 """
 
-RETRYING = """
-    SELECT message_id, process_after, last_error
-      FROM messages
-     WHERE agent = :agent AND session_id = :session AND trigger = 1 AND (status = 'pending' OR status = 'processing')
-       AND status = 'pending' AND failure IS NOT NULL AND process_after > :now AND id < :row
-     ORDER BY id
-     LIMIT 1
-"""
+# Of those before it in its session, the oldest: thousands may wait there, and each row of a list asks. The row that is
+# tried again is among them, since a session's messages are taken in order.
+AHEAD = f"""
+    SELECT count(*) FILTER (WHERE process_after IS NULL OR process_after <= :now OR failure IS NOT NULL),
+           min(id) FILTER (WHERE process_after > :now AND failure IS NOT NULL)
+      FROM (SELECT id, process_after, failure
+              FROM messages
+             WHERE agent = :agent AND session_id = :session AND trigger = 1
+               AND (status = 'pending' OR status = 'processing') AND status = 'pending' AND id < :row
+             ORDER BY id
+             LIMIT {COUNTED})
+"""  # noqa: S608
+RETRYING = "SELECT message_id, process_after, last_error FROM messages WHERE id = :row"
 
-AHEAD = """
-    SELECT count(*)
-      FROM messages
-     WHERE agent = :agent AND session_id = :session AND trigger = 1 AND (status = 'pending' OR status = 'processing')
-       AND status = 'pending' AND id < :row AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL)
-"""
-
+# A loose scan: one step of the index for each session of the agent, whatever waits in it. What runs stands first there.
 BUSY = """
-    SELECT count(DISTINCT session_id)
-      FROM messages
-     WHERE agent = :agent AND trigger = 1 AND (status = 'pending' OR status = 'processing') AND status = 'processing'
-       AND session_id <> :session
+    WITH RECURSIVE open (session_id) AS (
+        SELECT min(session_id)
+          FROM messages
+         WHERE agent = :agent AND trigger = 1 AND (status = 'pending' OR status = 'processing')
+         UNION ALL
+        SELECT (SELECT min(m.session_id)
+                  FROM messages m
+                 WHERE m.agent = :agent AND m.trigger = 1 AND (m.status = 'pending' OR m.status = 'processing')
+                   AND m.session_id > open.session_id)
+          FROM open
+         WHERE open.session_id IS NOT NULL
+    )
+    SELECT count(*)
+      FROM open
+     WHERE session_id <> :session
+       AND EXISTS (SELECT 1
+                     FROM messages m
+                    WHERE m.agent = :agent AND m.session_id = open.session_id AND m.trigger = 1
+                      AND (m.status = 'pending' OR m.status = 'processing') AND m.status = 'processing')
 """
 
 STEERED = """
@@ -204,12 +219,14 @@ def message(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageFacts 
     id_, message_id, agent, *place, status, trigger = found[0][:10]
     *fields, concurrency, is_gone, session, has_spoken, pause, pause_until, gathers = found[0][10:]
     of_session = {"agent": agent, "session": session, "row": row_id}
-    at = {**of_session, "now": now_ms}
-    running = rows(conn, RUNNING, of_session)
-    retrying = rows(conn, RETRYING, at)
-    ((ahead,),) = rows(conn, AHEAD, at)
-    ((busy,),) = rows(conn, BUSY, {"agent": agent, "session": session})
-    asks = rows(conn, ASKS, {"session": session})
+    running, ahead, first_retried, busy, retrying = [], 0, None, 0, []
+    if status == "pending":
+        running = rows(conn, RUNNING, of_session)
+        ((ahead, first_retried),) = rows(conn, AHEAD, {**of_session, "now": now_ms})
+        ((busy,),) = rows(conn, BUSY, {"agent": agent, "session": session})
+    if first_retried is not None:
+        retrying = rows(conn, RETRYING, {"row": first_retried})
+    asks = rows(conn, ASKS, {"session": session}) if running or status == "processing" else []
     return MessageFacts._make([
         id_, message_id, agent, Place(*place), status, bool(trigger), *fields, concurrency, bool(is_gone),
         running[0][0] if running else None, *(retrying[0] if retrying else (None, None, None)), ahead, busy,

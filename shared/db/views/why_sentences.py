@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from shared.core.time.durations import time_span
 from shared.db.views.spending import ChainUsage, MessageUsage
-from shared.db.views.why import DroppedFacts, GatheringFacts, HeldFacts, MessageFacts, ResponseFacts
+from shared.db.views.why import COUNTED, DroppedFacts, GatheringFacts, HeldFacts, MessageFacts, ResponseFacts
 
 
 class Reason(TypedDict):
@@ -125,7 +125,8 @@ def _of_due(facts: MessageFacts) -> Why:
         turns = _count(facts.busy_sessions, "turn")
         return Why("agent_busy", f"Agent {facts.agent} has {turns} in other chats, and no more at once.")
     if facts.ahead:
-        return Why("behind", f"{_count(facts.ahead, 'earlier message')} of its session come first.")
+        so_many = _count(facts.ahead, "earlier message") + (" or more" if facts.ahead == COUNTED else "")
+        return Why("behind", f"{so_many} of its session come first.")
     return Why("due", "It is due, and dispatch takes it within seconds. If it stays so, dispatch does not run.")
 
 

@@ -77,11 +77,7 @@ _IDS = {
        AND trigger = 1 {_WHERE} {_LAST}
 """,
 }
-_MORE = """
-    SELECT id, updated_at, substr(message, 1, :shown)
-      FROM messages
-     WHERE id IN (SELECT value FROM json_each(:ids))
-"""
+_MORE = "SELECT updated_at, substr(message, 1, :shown) FROM messages WHERE id = :row"
 
 
 def messages(conn: apsw.Connection, state: State, wanted: Filter, *, limit: int, now_ms: int) -> list[WorkRow]:
@@ -100,27 +96,23 @@ def messages(conn: apsw.Connection, state: State, wanted: Filter, *, limit: int,
         "before": wanted.before,
         "limit": looked_at,
     }
-    ids = [id_ for (id_,) in rows(conn, _IDS[state], values)]
-    more = {id_: rest for id_, *rest in rows(conn, _MORE, {"ids": json.dumps(ids), "shown": _SHOWN})}
-    found = (_row(conn, id_, *more[id_], now_ms=now_ms) for id_ in ids if id_ in more)
-    chosen = (row for row in found if row is not None and wanted.reason in (None, row["state"]))
+    found = (one(conn, id_, now_ms=now_ms, only=wanted.reason) for (id_,) in rows(conn, _IDS[state], values))
+    chosen = (row for row in found if row is not None)
     return [row for _, row in zip(range(limit), chosen, strict=False)]
 
 
-def one(conn: apsw.Connection, row_id: int, *, now_ms: int) -> WorkRow | None:
-    """One message; None if it is pruned."""
-    found = rows(conn, _MORE, {"ids": json.dumps([row_id]), "shown": _SHOWN})
-    return _row(conn, *found[0], now_ms=now_ms) if found else None
-
-
-def _row(conn: apsw.Connection, id_: int, updated_at: int, text: str, *, now_ms: int) -> WorkRow | None:
-    facts = why.message(conn, id_, now_ms=now_ms)
+def one(conn: apsw.Connection, row_id: int, *, now_ms: int, only: str | None = None) -> WorkRow | None:
+    """One message; None if it is pruned, or for another reason than *only*."""
+    facts = why.message(conn, row_id, now_ms=now_ms)
     if facts is None:
         return None
     reason = why_sentences.of_message(facts, now_ms=now_ms)
-    costs = [each["cost"] for each in spending.of_message(conn, id_) if each["cost"] is not None]
+    if only not in (None, reason.state):
+        return None
+    ((updated_at, text),) = rows(conn, _MORE, {"row": row_id, "shown": _SHOWN})
+    costs = [each["cost"] for each in spending.of_message(conn, row_id) if each["cost"] is not None]
     return {
-        "row": id_,
+        "row": row_id,
         "id": facts.message_id,
         "createdAt": facts.created_at,
         "updatedAt": updated_at,
@@ -153,18 +145,30 @@ class AnswerRow(Reason):
     attempts: int
 
 
-_ANSWERS = {
-    "waiting": """r.status = 'pending' OR r.status = 'delivering'""",
-    "dead": """r.status = 'dead' AND coalesce(r.failure, '') NOT IN ('not_fetched', 'called_off')""",
+# What is open or dead stands in a partial index: by the row's number, all that was ever sent would be looked at.
+_ANSWER_IDS = {
+    "waiting": """
+    SELECT id
+      FROM responses INDEXED BY responses_open
+     WHERE (status = 'pending' OR status = 'delivering') AND id < :before
+     ORDER BY id DESC
+     LIMIT :limit
+""",
+    "dead": """
+    SELECT id
+      FROM responses INDEXED BY responses_dead
+     WHERE status = 'dead' AND coalesce(failure, '') NOT IN ('not_fetched', 'called_off') AND id < :before
+     ORDER BY id DESC
+     LIMIT :limit
+""",
 }
 _ANSWER_ROWS = """
     SELECT r.id, r.message_id, r.created_at, r.channel, r.chat_id, c.name, r.sender, r.agent,
            substr(r.message, 1, :shown), r.retry_count
       FROM responses r
       LEFT JOIN chats c ON c.id = r.chat_id
-     WHERE ({where}) AND r.id < :before
+     WHERE r.id IN (SELECT value FROM json_each(:ids))
      ORDER BY r.id DESC
-     LIMIT :limit
 """
 
 
@@ -172,8 +176,8 @@ def answers(
     conn: apsw.Connection, state: Literal["waiting", "dead"], *, before: int, limit: int, now_ms: int
 ) -> list[AnswerRow]:
     """The newest answers that wait, or that could not be sent, newest first."""
-    sql = _ANSWER_ROWS.format(where=_ANSWERS[state])
-    found = rows(conn, sql, {"before": before, "limit": limit, "shown": _SHOWN})
+    ids = [id_ for (id_,) in rows(conn, _ANSWER_IDS[state], {"before": before, "limit": limit})]
+    found = rows(conn, _ANSWER_ROWS, {"ids": json.dumps(ids), "shown": _SHOWN})
     listed: list[AnswerRow] = []
     for id_, message_id, created_at, channel, chat_id, chat_name, sender, agent, text, attempts in found:
         facts = why.response(conn, id_, now_ms=now_ms)

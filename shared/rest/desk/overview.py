@@ -88,7 +88,7 @@ class Overview(TypedDict):
 
 @endpoint("GET", "/api/overview", {503: "too many long reads run at once: try again later"})
 async def get_overview(service: Service, *, request: Request) -> Overview:
-    """Read what needs a person, what mends itself, and the books of the day. Two seconds old at most."""
+    """Read what needs a person, what mends itself, and the books of the day. It may be two seconds old."""
 
     async def read() -> Overview:
         now_ms = clock.now_ms()

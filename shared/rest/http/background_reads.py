@@ -26,13 +26,18 @@ PATIENCE_S = 10.0
 
 
 class BackgroundReads:
-    """At most *slots* reads at once, each on a connection of its own. A caller waits *patience_s* for a slot."""
+    """At most *slots* reads at once, each on a connection of its own. A caller waits *patience_s* for a slot.
+
+    The connections stay open: to open one and to prepare its statements anew costs more than most reads.
+    """
 
     def __init__(self, path: Path, *, slots: int = SLOTS, patience_s: float = PATIENCE_S) -> None:
         self._path = path
         self._count = slots
         self._slots = asyncio.Semaphore(slots)
         self._patience_s = patience_s
+        self._idle: list[apsw.Connection] = []
+        self._is_closed = False
 
     async def read(self, work: Callable[[apsw.Connection, IsAbandoned], T], receive: Receive) -> T:
         """Run *work* in a thread and return its result. *work* asks often whether it is abandoned, and then ends.
@@ -68,5 +73,26 @@ class BackgroundReads:
             is_abandoned.set()
 
     def _work(self, work: Callable[[apsw.Connection, IsAbandoned], T], is_abandoned: IsAbandoned) -> T:
-        with contextlib.closing(open_connection(self._path, readonly=True)) as conn:
-            return work(conn, is_abandoned)
+        conn = self._connection()
+        try:
+            found = work(conn, is_abandoned)
+        except BaseException:
+            conn.close()  # a statement that is half read would hold its state of the database
+            raise
+        self._idle.append(conn)
+        if self._is_closed:
+            self.close()
+        return found
+
+    def _connection(self) -> apsw.Connection:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return open_connection(self._path, readonly=True)
+
+    def close(self) -> None:
+        """Close the connections; that of a read that still runs is closed when it ends."""
+        self._is_closed = True
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.pop().close()

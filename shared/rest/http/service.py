@@ -107,6 +107,7 @@ class Service(FunctionService):
 
     async def close(self) -> None:
         self.unfetched_responses.close()
+        self.background_reads.close()
         await self.feed.close()
         await self.replication.close()
         self.announce()

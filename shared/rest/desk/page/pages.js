@@ -42,8 +42,10 @@ async function replica() {
     el("section", {class: "panel", "aria-label": "Proof"}, el("header", {}, el("h2", {}, "Last proven restore")), r.provenRestore ? el("dl", {class: "facts"}, fact("when", `${span(Date.now() - r.provenRestore.at)} ago`), fact("position", el("code", {}, r.provenRestore.position)), fact("compared", `${r.provenRestore.tables} tables, ${r.provenRestore.rows.toLocaleString("en")} rows`), fact("took", span(r.provenRestore.totalMs))) : el("p", {}, "None yet. emulator verify makes one.")),
     r.storage ? el("section", {class: "panel", "aria-label": "Bucket"}, el("header", {}, el("h2", {}, "In the bucket")), el("dl", {class: "facts"}, fact("files", r.storage.files.toLocaleString("en")), fact("bytes", r.storage.bytes.toLocaleString("en")), fact("older prefixes", r.storage.oldPrefixes))) : null];
 }
-async function search([words]) {
-  const [named, found] = await Promise.all([ask(`/api/why?ref=${quoted(words)}`).catch(() => []), words.length > 1 ? ask(`/api/search?q=${quoted(words)}&limit=50`) : {found: []}]);
-  return [top(`“${words}”`, `${many(named.length + found.found.length, "hit")}${found.next ? ", among the newest lines" : ""}`),
-    el("section", {class: "panel", "aria-label": "Hits"}, el("ul", {class: "rows"}, named.map((one) => el("li", {}, markOf(one), time(one.createdAt), el("div", {}, el("a", {href: `#/m/${quoted(one.id)}`}, one.id), el("div", {class: "reason"}, one.reason)))), found.found.map((one) => el("li", {}, mark("done"), time(one.createdAt), el("div", {}, el("div", {class: "text"}, el("a", {href: `#/m/${quoted(one.messageId)}`}, one.excerpt)), el("div", {class: "who"}, `${one.sender} · ${one.agent} · ${one.channel}`))))))];
+async function search([words], query) {
+  const before = new URLSearchParams(query).get("before");
+  const [named, found] = await Promise.all([before ? [] : ask(`/api/why?ref=${quoted(words)}`).catch(() => []), words.length > 1 ? ask(`/api/search?q=${quoted(words)}&limit=50${before ? `&before=${before}` : ""}`) : {found: []}]);
+  return [top(`“${words}”`, `${many(named.length + found.found.length, "hit")}${found.next ? before ? ", in some of the older lines" : ", among the newest lines" : ""}`),
+    el("section", {class: "panel", "aria-label": "Hits"}, el("ul", {class: "rows"}, named.map((one) => el("li", {}, markOf(one), time(one.createdAt), el("div", {}, el("a", {href: `#/m/${quoted(one.id)}`}, one.id), el("div", {class: "reason"}, one.reason)))), found.found.map((one) => el("li", {}, mark("done"), time(one.createdAt), el("div", {}, el("div", {class: "text"}, el("a", {href: `#/m/${quoted(one.messageId)}`}, one.excerpt)), el("div", {class: "who"}, `${one.sender} · ${one.agent} · ${one.channel}`)))))),
+    found.next ? el("a", {class: "more act", role: "button", href: `#/find/${quoted(words)}?before=${found.next}`}, "Search older lines") : null];
 }

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import threading
 
+import apsw
 import httpx
 import pytest
 import uvicorn
@@ -177,6 +178,42 @@ def test_a_read_that_fails_frees_its_slot(db, conn):
         return await background_reads.read(quick, stays)
 
     assert asyncio.run(go()) == "quick"
+
+
+def test_connections_stay_open_until_the_end(db, conn):
+    def which(conn, is_abandoned):
+        return conn
+
+    async def go():
+        background_reads = BackgroundReads(db, slots=1, patience_s=LONG_S)
+        first, second = [await background_reads.read(which, stays) for _ in range(2)]
+        background_reads.close()
+        return first, second
+
+    first, second = asyncio.run(go())
+    assert first is second
+    with pytest.raises(apsw.ConnectionClosedError):
+        scalar(first, "SELECT 1")
+
+
+def test_the_connection_of_a_read_that_outlives_the_others_is_closed_when_it_ends(db, conn, until):
+    slow, used = Slow(is_deaf=True), []
+
+    def remembered(conn, is_abandoned):
+        used.append(conn)
+        return slow(conn, is_abandoned)
+
+    async def go():
+        background_reads = BackgroundReads(db, slots=1, patience_s=LONG_S)
+        reading = asyncio.create_task(background_reads.read(remembered, stays))
+        await until(slow.begun.is_set)
+        background_reads.close()
+        slow.end.set()
+        await reading
+
+    asyncio.run(go())
+    with pytest.raises(apsw.ConnectionClosedError):
+        scalar(used[0], "SELECT 1")
 
 
 def test_searches_use_these_slots(serving, conn, db, until):

@@ -3,6 +3,7 @@
 import asyncio
 
 from shared.rest.live.shared_read import SharedRead
+from tests.serving import leap
 
 
 def test_an_answer_is_read_again_when_it_is_old_and_when_the_clock_was_set_back():
@@ -46,3 +47,17 @@ def test_a_reading_that_fails_is_tried_by_the_next_caller():
         return type(first[0]), await shared.get(read, now_ms=5000)
 
     assert asyncio.run(go()) == (OSError, "read")
+
+
+def test_an_answer_that_took_long_is_kept_for_longer():
+    made = iter(range(10))
+
+    async def read():
+        leap(0.5)
+        return next(made)
+
+    async def go():
+        shared = SharedRead(2000)
+        return [await shared.get(read, now_ms=at) for at in (5000, 14_999, 16_000)]
+
+    assert asyncio.run(go()) == [0, 0, 1]

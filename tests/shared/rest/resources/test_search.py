@@ -109,7 +109,7 @@ def test_a_search_ends_when_its_caller_disconnects(conn, said):
 
 @pytest.mark.parametrize("agent", [None, "coder"])
 def test_no_search_sorts_or_scans_a_history(conn, agent):
-    sql = history.HISTORY_BEFORE if agent else history.HISTORY_OF_ALL_BEFORE
-    given = {"before": 9, "limit": 1} | ({"agent": agent} if agent else {})
+    sql = history.TEXTS if agent else history.TEXTS_OF_ALL
+    given = {"channel": None, "before": 9, "limit": 1} | ({"agent": agent} if agent else {})
     (line,) = plan(conn, sql, **given)
     assert line.startswith("SEARCH agent_messages USING ")

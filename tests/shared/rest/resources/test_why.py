@@ -248,11 +248,24 @@ def test_every_state_of_a_message_is_a_reason(conn, state):
     assert sentence in found.reason
 
 
+def test_of_many_that_come_before_the_first_hundred_are_counted(conn):
+    for _ in range(101):
+        put(conn)
+    assert reason_of(conn, put(conn)) == "100 earlier messages or more of its session come first."
+
+
+def test_a_message_is_behind_a_retry_also_where_many_others_wait_between(conn):
+    behind_a_retry(conn)
+    for _ in range(100):
+        last = put(conn)
+    assert "It comes after first, of which an attempt failed" in reason_of(conn, last)
+
+
 def test_a_message_that_is_pruned_has_no_reason(conn):
     assert why.message(conn, 99, now_ms=NOW) is None
 
 
-@pytest.mark.parametrize("sql", [why.RUNNING, why.RETRYING, why.AHEAD, why.BUSY])
+@pytest.mark.parametrize("sql", [why.RUNNING, why.AHEAD, why.BUSY])
 def test_the_queue_of_a_session_is_read_by_its_index(conn, sql):
     given = {"agent": "assistant", "session": 1, "row": 1, "now": NOW}
     lines = plan(conn, sql, **{name: value for name, value in given.items() if f":{name}" in sql})
