@@ -19,7 +19,11 @@ ANA = "5000000001"
 DRAWN = "document.readyState === 'complete' && document.querySelector('#view h1') !== null"
 CRASHES = {"provider": "command", "config": {"command": ["python3", "-c", "import sys; sys.exit(3)"]}}
 SLOW = {"provider": "command", "config": {"command": ["python3", "-c", "import time; time.sleep(600)"]}}
-PAGES = ("", "c", "queue/waiting", "queue/running", "queue/dead", "queue/done", "agents", "schedules", "approvals")
+PAGES = (
+    *("", "c", "queue/waiting", "queue/running", "queue/dead", "queue/done", "agents", "schedules", "approvals"),
+    *("dropped", "replica", "past"),
+)
+WRITES = "[...document.querySelectorAll('#view button.act:not(.more)')].map((button) => button.innerText)"
 ROWS = "[...document.querySelectorAll('#view li')].map((row) => row.innerText)"
 
 Scenario = Callable[[Tab], Coroutine[Any, Any, None]]
@@ -78,7 +82,8 @@ def browse(at_work: Emulator, chromium: str) -> Callable[..., None]:
                 try:
                     await scenario(tab)
                     assert tab.problems == []
-                    assert {"/".join(url.split("/")[:3]) for url in tab.requests} == {at_work.url}
+                    asked = [url for url in tab.requests if not url.startswith("data:")]
+                    assert {"/".join(url.split("/")[:3]) for url in asked} == {at_work.url}
                 finally:
                     await tab.close()
 
@@ -198,6 +203,45 @@ def test_the_schedules_are_a_calendar_and_on_a_phone_a_list_by_day(
 
     browse(desktop, "schedules")
     browse(phone, "schedules", width=390, height=800)
+
+
+def test_an_instant_of_the_past_is_the_same_page_read_only(
+    browse: Callable[..., None], at_work: Emulator, chromium: str, tmp_path: Path
+) -> None:
+    async def way(tab: Tab) -> None:
+        assert "emulator run --from-replica s3://postroom-replica/db --timestamp 20" in await text(tab, "#command")
+        assert (await text(tab, "#command")).endswith("Z")
+        await tab.run("document.querySelector('#instant').value = '2026-03-01T12:00:00'")
+        await tab.run("document.querySelector('#instant').dispatchEvent(new Event('input'))")
+        instant = await tab.run("new Date('2026-03-01T12:00:00').toISOString().slice(0, 19) + 'Z'")
+        assert (await text(tab, "#command")).endswith(f"--timestamp {instant}")
+
+    browse(way, "past")
+    wait_until(lambda: not at_work.status["replica"]["behind"], what="the replica")
+    project = copy_project(tmp_path / "project")
+    copy = launch(project, "--no-watch", "--from-replica", at_work.status["replica"]["url"])
+
+    async def look(url: str) -> None:
+        async with aiohttp.ClientSession() as session:
+            tab = await Tab.open(session, chromium, f"{url}/#/", is_ready=DRAWN)
+            try:
+                for page in PAGES:
+                    await tab.run(f"location.hash = '#/{page}'")
+                    await tab.until(f"location.hash === '#/{page}' && document.querySelector('.past') !== null")
+                    assert (await text(tab, ".past")).startswith("The past, as of "), page
+                    assert await tab.run(WRITES) == [], page
+                await tab.run("location.hash = '#/queue/dead'")
+                await tab.until("document.querySelectorAll('.rows li').length === 2")
+                assert tab.problems == []
+            finally:
+                await tab.close()
+
+    try:
+        copy.wait_ready()
+        (urls,) = [line["urls"] for line in copy.lines if line.get("event") == "emulator.ready"]
+        asyncio.run(look(urls["gateway"]))
+    finally:
+        copy.stop()
 
 
 def test_a_postroom_with_a_token_asks_for_it_and_keeps_it_for_the_tab(

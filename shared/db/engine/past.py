@@ -7,6 +7,7 @@ restart, or another environment can't bring the past to life. A mark that can't 
 
 import json
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 
 import apsw
@@ -45,6 +46,15 @@ class Past:
     def sentence(self) -> str:
         """For people."""
         return f"this is the past, as it was at {self.timestamp} (position {self.txid}); it sends to nobody"
+
+    @property
+    def at_ms(self) -> int | None:
+        """When the position was made, in ms UTC, at the end of the second that *timestamp* names; None: not known."""
+        try:
+            at = datetime.fromisoformat(self.timestamp)
+        except ValueError:
+            return None
+        return int(at.timestamp() * 1000) if at.microsecond else int(at.timestamp()) * 1000 + 999
 
     def is_same_as(self, other: "Past") -> bool:
         """Whether both are one position of one replica, or answer the same question about it."""

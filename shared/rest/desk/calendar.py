@@ -5,7 +5,6 @@ from functools import partial
 from pydantic import Field
 from starlette.requests import Request
 
-from shared.core.time import clock
 from shared.db.views.schedules import run_calendar
 from shared.db.views.schedules.run_calendar import RunCalendar
 from shared.rest.http.endpoint import Query, endpoint
@@ -28,7 +27,7 @@ async def get_calendar(service: Service, *, query: CalendarQuery, request: Reque
 
     The days are those of ``POSTROOM_TIMEZONE``.
     """
-    now_ms = clock.now_ms()
+    now_ms = service.now_ms()
     since_ms = query.since if query.since is not None else now_ms - _BEFORE_TODAY * _DAY_MS
     found = partial(
         run_calendar.read, since_ms=since_ms, days=query.days, timezone=service.settings.timezone, now_ms=now_ms

@@ -7,7 +7,6 @@ import apsw
 from pydantic import Field
 from starlette.requests import Request
 
-from shared.core.time import clock
 from shared.db.engine import named_rows
 from shared.db.views import conversation, work
 from shared.db.views.conversation import TalkLine
@@ -43,7 +42,7 @@ class LogQuery(LimitQuery):
 
 def _list_of(state: work.State, what: str) -> Endpoint:
     async def run(service: Service, *, query: WorkQuery, request: Request) -> list[WorkRow]:
-        wanted = partial(_read_messages, state=state, query=query, now_ms=clock.now_ms())
+        wanted = partial(_read_messages, state=state, query=query, now_ms=service.now_ms())
         return await service.background_reads.read(lambda conn, _: wanted(conn), request.receive)
 
     run.__name__ = f"get_{state}"
@@ -62,7 +61,7 @@ def _read_messages(conn: apsw.Connection, *, state: work.State, query: WorkQuery
 
 def _answers_of(state: Literal["waiting", "dead"], path: str, what: str) -> Endpoint:
     async def run(service: Service, *, query: PageQuery, request: Request) -> list[AnswerRow]:
-        found = partial(work.answers, state=state, before=query.before, limit=query.limit, now_ms=clock.now_ms())
+        found = partial(work.answers, state=state, before=query.before, limit=query.limit, now_ms=service.now_ms())
         return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
 
     run.__name__ = f"get_{path}"
@@ -76,7 +75,7 @@ async def get_log(service: Service, *, id: int, query: LogQuery, request: Reques
     channel, platform_id = place_of(service.reader, id)
     found = partial(
         conversation.read, chat_id=id, channel=channel, platform_id=platform_id, before_ms=query.before,
-        limit=query.limit, now_ms=clock.now_ms(),
+        limit=query.limit, now_ms=service.now_ms(),
     )  # fmt: skip
     return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
 

@@ -91,7 +91,7 @@ async def get_overview(service: Service, *, request: Request) -> Overview:
     """Read what needs a person, what mends itself, and the books of the day. It may be two seconds old."""
 
     async def read() -> Overview:
-        now_ms = clock.now_ms()
+        now_ms = service.now_ms()
         said = await get_health.run(service)
         rows = partial(_read, settings=service.settings, said=said, now_ms=now_ms)
         return await service.background_reads.read(lambda conn, _: rows(conn), request.receive)

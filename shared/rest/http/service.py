@@ -52,6 +52,12 @@ class Service(FunctionService):
         self._is_listening = False
         self._news = asyncio.Event()
 
+    def now_ms(self) -> int:
+        """The instant of which the operator's page tells, in ms UTC: now, or that of a copy of the past."""
+        copied = self.past
+        at_ms = copied.at_ms if copied is not None else None
+        return clock.now_ms() if at_ms is None else at_ms
+
     def begin(self) -> None:
         """Take kicks."""
         self._listener = Listener(self.settings.sockets, "api")

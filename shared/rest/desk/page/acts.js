@@ -2,6 +2,8 @@
 const WAIT_MS = 8000;
 let waiting = null;   // {says, requests, left, began, timer, rows}
 
+/** A button that changes something; a copy of the past has none. */
+const button = (label, says, requests, row = null, name = "act") => past ? null : el("button", {type: "button", class: name, onclick: () => act(says, requests, row ? [row] : [])}, label);
 function act(says, requests, rows = []) {
   sendNow();
   waiting = {says, requests, left: WAIT_MS, began: Date.now(), timer: 0, rows};
@@ -45,5 +47,4 @@ for (const name of ["mouseenter", "focusin"]) $(".undo").addEventListener(name, 
 for (const name of ["mouseleave", "focusout"]) $(".undo").addEventListener(name, run);
 addEventListener("pagehide", () => { if (waiting) takeBack(); });
 
-const buttonsOf = (item, row) => item.acts.map((one) => el("button", {type: "button", class: "act", onclick: () => act(
-  `${one.label}: ${item.title}.`, one.paths.map((path) => [path, one.method, one.body]), [row()])}, one.label));
+const buttonsOf = (item, row) => item.acts.map((one) => button(one.label, `${one.label}: ${item.title}.`, one.paths.map((path) => [path, one.method, one.body]), row));

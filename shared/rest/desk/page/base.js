@@ -11,7 +11,10 @@ function el(tag, attributes = {}, ...children) {
   return node;
 }
 const two = (number) => String(number).padStart(2, "0");
-const isToday = (ms) => new Date(ms).toDateString() === new Date().toDateString();
+let past;   // what a copy of the past is of; null: the database lives; undefined: not known yet
+/** The instant of which the page tells. */
+const now = () => past ? past.at : Date.now();
+const isToday = (ms) => new Date(ms).toDateString() === new Date(now()).toDateString();
 const clock = (ms, seconds) => { const at = new Date(ms); return `${two(at.getHours())}:${two(at.getMinutes())}${seconds ? ":" + two(at.getSeconds()) : ""}`; };
 const day = (ms) => new Date(ms).toLocaleDateString([], {day: "numeric", month: "short"});
 const instant = (ms) => isToday(ms) ? clock(ms) : `${day(ms)} ${clock(ms)}`;
@@ -29,7 +32,7 @@ const many = (count, one, more = one + "s") => `${count.toLocaleString("en")} ${
 const money = (micro) => `$${(micro / 1e6).toFixed(micro && micro < 10000 ? 4 : 2)}`;
 const mark = (kind, says) => el("span", {class: `mark ${kind}`, role: says ? "img" : null, "aria-label": says || null, "aria-hidden": says ? null : "true"});
 /** Counts down or up by itself: see tick(). */
-const until = (ms) => el("b", {class: "mono", "data-until": ms}, span(ms - Date.now()));
+const until = (ms) => el("b", {class: "mono", "data-until": ms}, span(ms - now()));
 /** A list of rows; of a long one the first hundred, and a button that shows a hundred more. */
 function longList(items, rowOf, name = null) {
   const list = el("ul", {class: name}, items.slice(0, 100).map(rowOf));

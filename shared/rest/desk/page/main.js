@@ -1,5 +1,5 @@
 // Which page is shown, what keeps it live, and the keys.
-const PAGES = [["", "Overview", "o", overview], ["c", "Conversations", "c", talk], ["queue", "Queue", "q", queue], ["agents", "Agents", "a", agents], ["schedules", "Schedules", "s", schedules], ["approvals", "Approvals", "y", approvals], ["dropped", "Not answered", "n", dropped], ["replica", "Replica", "r", replica], ["m", null, null, story], ["find", null, null, search]];
+const PAGES = [["", "Overview", "o", overview], ["c", "Conversations", "c", talk], ["queue", "Queue", "q", queue], ["agents", "Agents", "a", agents], ["schedules", "Schedules", "s", schedules], ["approvals", "Approvals", "y", approvals], ["dropped", "Not answered", "n", dropped], ["replica", "Replica", "r", replica], ["past", "The past", "p", pastPage], ["m", null, null, story], ["find", null, null, search]];
 const counts = {queue: 0, approvals: 0};
 let isHeld = false, turn = 0, shownHash = null, due = 0;
 
@@ -21,10 +21,11 @@ async function draw() {
   const mine = ++turn, {page, rest, query} = here(), isNew = shownHash !== location.hash;
   drawRail();
   try {
+    if (past === undefined) past = pastOf((await ask("/api/past")).past);
     const nodes = (await page[3](rest, query)).flat(3).filter(Boolean);
     if (mine !== turn) return;
     const scrolled = scrollY, focused = document.activeElement?.closest("[data-key]")?.dataset.key;
-    $("#view").replaceChildren(...nodes);
+    $("#view").replaceChildren(...[pastBar(), ...nodes].filter(Boolean));
     complain("");
     if (page[1] && page[0]) document.title = `${page[1]} · Postroom`;
     if (isNew) { shownHash = location.hash; scrollTo(0, 0); $("#view").focus({preventScroll: true}); }
@@ -47,7 +48,7 @@ function askForToken(why) {
 
 // live
 function live(state, words) { $(".live").dataset.live = state; $(".live span").textContent = words; }
-const HELD = () => isHeld || document.hidden;
+const HELD = () => isHeld || document.hidden || document.activeElement?.closest("#view :is(input, select)");
 function refresh() {
   if (due) return;
   due = setTimeout(() => { due = 0; if (!HELD() && !waiting) draw(); }, 1000);
@@ -62,7 +63,7 @@ async function listen() {
       const answer = await fetch("/api/events/stream", {headers: {...headers(), ...(last && {"Last-Event-ID": last})}, signal: own.signal});
       if (answer.status === 401 || answer.status === 403) return;
       if (!answer.ok) throw new Error();
-      live(isHeld ? "held" : "yes", isHeld ? "held" : "live");
+      live(isHeld ? "held" : "yes", isHeld ? "held" : past ? "the past" : "live");
       pause = 1000;
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       for (let rest = "", piece; !(piece = await reader.read()).done;) {
@@ -75,12 +76,12 @@ async function listen() {
     await new Promise((go) => setTimeout(go, pause));
   }
 }
-setInterval(() => { for (const node of document.querySelectorAll("[data-until]")) node.textContent = span(node.dataset.until - Date.now()); }, 1000);
+setInterval(() => { for (const node of document.querySelectorAll("[data-until]")) node.textContent = span(node.dataset.until - now()); }, 1000);
 setInterval(() => { if (!HELD() && !waiting) refresh(); }, 15000);   // what changes by time alone
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
 
 // keys
-const KEYS = {"g then o c q a s y n r": "go to a page", "/": "search", "j k": "move through the list", "Enter": "open", "z": "take the last act back", "l": "hold everything, let go", "t": "light or dark", "?": "these keys"};
+const KEYS = {"g then o c q a s y n r p": "go to a page", "/": "search", "j k": "move through the list", "Enter": "open", "z": "take the last act back", "l": "hold everything, let go", "t": "light or dark", "?": "these keys"};
 let isGoing = false;
 addEventListener("keydown", (event) => {
   if (event.ctrlKey && event.key === "k") { event.preventDefault(); $("#find").focus(); return; }

@@ -11,14 +11,14 @@ async function overview() {
       el("div", {},
         listOf("Needs you", "the button helps", found.needsYou, "Nothing needs you."),
         listOf("Mends itself", "nothing to do", found.mendsItself, "Nothing waits for time to pass.")),
-      el("div", {}, replicaPanel(replica), moneyPanel(budgets), partsPanel(status))),
+      el("div", {}, past ? null : replicaPanel(replica), moneyPanel(budgets), past ? null : partsPanel(status))),
   ];
 }
 const top = (title, more) => el("div", {class: "top"}, el("h1", {}, title), more ? el("p", {}, more) : null);
 function numbers(n) {
   const parts = [["act", n.paused], ["hatched", n.retrying], ["due", n.due], ["planned", n.planned]].filter(([, size]) => size);
   const says = [n.due && `${n.due.toLocaleString("en")} due`, n.paused && `${n.paused.toLocaleString("en")} for an act`, n.retrying && `${n.retrying} tried again`, n.planned && `${n.planned} planned`].filter(Boolean).join(" · ");
-  const old = n.oldest === null ? "–" : span(Date.now() - n.oldest);
+  const old = n.oldest === null ? "–" : span(now() - n.oldest);
   return el("dl", {class: "numbers"},
     el("div", {}, el("dt", {}, "Waiting"), el("dd", {}, n.waiting.toLocaleString("en")), el("dd", {style: "font: inherit"}, el("div", {class: "bar", "aria-hidden": "true"}, parts.map(([kind, size]) => el("i", {class: kind, style: `flex:${size}`}))), el("small", {}, says || "nothing waits"))),
     el("div", {}, el("dt", {}, "Running"), el("dd", {}, n.running.toLocaleString("en")), el("dd", {style: "font: inherit"}, el("small", {}, `${many(n.sending, "answer")} on the way`))),
@@ -40,14 +40,14 @@ function itemOf(item) {
   const row = el("li", {class: "item", "data-key": item.key});
   const title = item.link ? el("a", {href: item.link}, item.title) : item.title;
   row.append(mark(item.mark), el("div", {}, el("h3", {}, title, item.since ? el("span", {}, ` · since ${instant(item.since)}`) : null), item.why ? el("p", {}, item.why) : null),
-    el("div", {class: "acts"}, item.until ? el("span", {class: "until"}, "in ", until(item.until)) : null, buttonsOf(item, () => row)));
+    el("div", {class: "acts"}, item.until ? el("span", {class: "until"}, "in ", until(item.until)) : null, buttonsOf(item, row)));
   return row;
 }
 function replicaPanel(r) {
   if (!r || r.reportedAt === null && r.position === null) return el("section", {class: "panel", "aria-label": "Replica"}, el("header", {}, el("h2", {}, "Replica")), el("p", {}, "Nothing replicates this database."));
   return el("section", {class: "panel", "aria-label": "Replica"}, el("header", {}, el("h2", {}, "Replica"), el("a", {href: "#/replica"}, "more")),
     el("p", {class: "figure"}, r.behindSeconds === null ? "not known how far" : `${r.behindSeconds.toFixed(2)} s behind`),
-    el("dl", {class: "facts"}, fact("position", el("code", {}, r.replicatedPosition ?? "–")), fact("last proven restore", r.provenRestore ? `${span(Date.now() - r.provenRestore.at)} ago` : "never")));
+    el("dl", {class: "facts"}, fact("position", el("code", {}, r.replicatedPosition ?? "–")), fact("last proven restore", r.provenRestore ? `${span(now() - r.provenRestore.at)} ago` : "never")));
 }
 function moneyPanel(budgets) {
   if (!budgets.length) return null;
@@ -63,6 +63,6 @@ function partsPanel(health) {
   return el("section", {class: "panel", "aria-label": "Parts"}, el("header", {}, el("h2", {}, "Parts")), el("dl", {class: "facts"},
     fact("api", `up for ${span(health.uptime * 1000)}`),
     Object.entries(health.functions).map(([name, each]) => fact(name, each.running ? "runs" : el("b", {}, "does not run"))),
-    fact("last sweep", health.lastSweep ? `${span(Date.now() - health.lastSweep)} ago` : "–")));
+    fact("last sweep", health.lastSweep ? `${span(now() - health.lastSweep)} ago` : "–")));
 }
 const fact = (name, value) => [el("dt", {}, name), el("dd", {}, value)];

@@ -9,8 +9,8 @@ function agentRow(agent, queues, totals) {
   const now = queues.find((one) => one.agent === agent.id) ?? {pending: 0, processing: 0};
   const spent = (totals.totals ?? totals).filter((one) => one.agent === agent.id).reduce((sum, one) => sum + (one.cost ?? 0), 0);
   const row = el("li", {class: "item"});
-  const pause = agent.paused ? el("button", {type: "button", class: "act", onclick: () => act(`Resume ${agent.id}.`, [[`/api/agents/${quoted(agent.id)}/resume`, "POST"]], [row])}, "Resume")
-    : el("button", {type: "button", class: "act", onclick: () => act(`Pause ${agent.id}: its messages wait.`, [[`/api/agents/${quoted(agent.id)}/pause`, "POST", {reason: "paused on the page"}]], [row])}, "Pause");
+  const pause = agent.paused ? button("Resume", `Resume ${agent.id}.`, [[`/api/agents/${quoted(agent.id)}/resume`, "POST"]], row)
+    : button("Pause", `Pause ${agent.id}: its messages wait.`, [[`/api/agents/${quoted(agent.id)}/pause`, "POST", {reason: "paused on the page"}]], row);
   row.append(mark(agent.paused ? "paused" : now.processing ? "run" : "done"), el("div", {}, el("h3", {}, agent.name || agent.id, el("span", {}, ` · ${agent.id} · ${agent.provider}${agent.model ? ` ${agent.model}` : ""}${agent.default ? " · answers what names no agent" : ""}`)),
       el("p", {}, agent.paused ? `Paused since ${instant(agent.paused.since)}: ${agent.paused.reason}. ` : "", el("a", {href: `#/queue/running?agent=${quoted(agent.id)}`}, many(now.processing, "turn")), " now, ", el("a", {href: `#/queue/waiting?agent=${quoted(agent.id)}`}, `${now.pending} waiting`), spent ? `, ${money(spent)} this month` : "")), el("div", {class: "acts"}, pause));
   return row;
@@ -26,7 +26,7 @@ function approvalRow(one) {
   const row = el("li", {class: "item"}), isOpen = one.status === "pending";
   const words = Object.entries(one.payload).map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join("\n");
   row.append(mark(isOpen ? "ask" : "done"), el("div", {}, el("h3", {}, one.title, el("span", {}, ` · ${one.kind.replaceAll("_", " ")} · since ${instant(one.createdAt)}${one.held ? ` · ${many(one.held, "message waits", "messages wait")}` : ""}`)), words ? el("pre", {class: "text mono", style: "padding:4px 0"}, words) : null, isOpen ? null : el("p", {}, `${one.choice === null ? one.status : one.options[one.choice] ?? one.status}${one.decidedBy ? `, by ${one.decidedBy}` : ""}`)),
-    el("div", {class: "acts"}, isOpen ? [el("span", {class: "until"}, "ends in ", until(one.expiresAt)), one.options.map((label, choice) => el("button", {type: "button", class: `act${choice ? "" : " yes"}`, onclick: () => act(`${label}: ${one.title}.`, [[`/api/approvals/${quoted(one.approvalId)}/decide`, "POST", {choice}]], [row])}, label))] : null));
+    el("div", {class: "acts"}, isOpen ? [el("span", {class: "until"}, "ends in ", until(one.expiresAt)), one.options.map((label, choice) => button(label, `${label}: ${one.title}.`, [[`/api/approvals/${quoted(one.approvalId)}/decide`, "POST", {choice}]], row, `act${choice ? "" : " yes"}`))] : null));
   return row;
 }
 async function dropped() {
@@ -39,7 +39,7 @@ async function replica() {
   return [top("Replica", r.ok ? "Every commit reaches it." : r.problems[0]),
     r.problems.length ? el("ul", {class: "problem"}, r.problems.map((one) => el("li", {}, one))) : null,
     el("section", {class: "panel", "aria-label": "Position"}, el("header", {}, el("h2", {}, "Position")), el("dl", {class: "facts"}, fact("behind", r.behindSeconds === null ? "not known" : `${r.behindSeconds.toFixed(2)} s`), fact("here", el("code", {}, r.position ?? "–")), fact("in the bucket", el("code", {}, r.replicatedPosition ?? "–")), fact("bucket", el("code", {}, r.url ?? "–")), fact("epoch", el("code", {}, r.epoch ?? "–")))),
-    el("section", {class: "panel", "aria-label": "Proof"}, el("header", {}, el("h2", {}, "Last proven restore")), r.provenRestore ? el("dl", {class: "facts"}, fact("when", `${span(Date.now() - r.provenRestore.at)} ago`), fact("position", el("code", {}, r.provenRestore.position)), fact("compared", `${r.provenRestore.tables} tables, ${r.provenRestore.rows.toLocaleString("en")} rows`), fact("took", span(r.provenRestore.totalMs))) : el("p", {}, "None yet. emulator verify makes one.")),
+    el("section", {class: "panel", "aria-label": "Proof"}, el("header", {}, el("h2", {}, "Last proven restore")), r.provenRestore ? el("dl", {class: "facts"}, fact("when", `${span(now() - r.provenRestore.at)} ago`), fact("position", el("code", {}, r.provenRestore.position)), fact("compared", `${r.provenRestore.tables} tables, ${r.provenRestore.rows.toLocaleString("en")} rows`), fact("took", span(r.provenRestore.totalMs))) : el("p", {}, "None yet. emulator verify makes one.")),
     r.storage ? el("section", {class: "panel", "aria-label": "Bucket"}, el("header", {}, el("h2", {}, "In the bucket")), el("dl", {class: "facts"}, fact("files", r.storage.files.toLocaleString("en")), fact("bytes", r.storage.bytes.toLocaleString("en")), fact("older prefixes", r.storage.oldPrefixes))) : null];
 }
 async function search([words], query) {

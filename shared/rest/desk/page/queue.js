@@ -31,7 +31,7 @@ function messageRow(row, state) {
       el("div", {class: "text"}, el("a", {href: `#/m/${quoted(row.id)}`}, row.text || "(no text)")),
       el("div", {class: "who"}, `${row.sender} → ${row.agent} · ${row.channel}${row.chatName ? ` · ${row.chatName}` : ""}${row.cost ? ` · ${money(row.cost)}` : ""}`),
       el("div", {class: "reason"}, row.reason)),
-    el("div", {class: "acts"}, row.until ? el("span", {class: "until"}, "in ", until(row.until)) : null, acts.map(([label, path, method]) => el("button", {type: "button", class: "act", onclick: () => act(`${label}: ${row.id}.`, [[path, method]], [line])}, label))));
+    el("div", {class: "acts"}, row.until ? el("span", {class: "until"}, "in ", until(row.until)) : null, acts.map(([label, path, method]) => button(label, `${label}: ${row.id}.`, [[path, method]], line))));
   return line;
 }
 function answerRow(row, state) {
@@ -41,6 +41,6 @@ function answerRow(row, state) {
       el("div", {class: "text"}, row.chatId ? el("a", {href: `#/c/${row.chatId}`}, row.text || "(no text)") : row.text || "(no text)"),
       el("div", {class: "who"}, `${row.agent ?? "Postroom"} → ${row.chatName ?? row.sender} · ${row.channel}`),
       el("div", {class: "reason"}, row.reason)),
-    el("div", {class: "acts"}, row.until ? el("span", {class: "until"}, "in ", until(row.until)) : null, acts.map(([label, path, method]) => el("button", {type: "button", class: "act", onclick: () => act(`${label}: response ${row.id}.`, [[path, method]], [line])}, label))));
+    el("div", {class: "acts"}, row.until ? el("span", {class: "until"}, "in ", until(row.until)) : null, acts.map(([label, path, method]) => button(label, `${label}: response ${row.id}.`, [[path, method]], line))));
   return line;
 }

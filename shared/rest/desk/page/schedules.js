@@ -77,8 +77,8 @@ function runRow(run, zone) {
 }
 function scheduleRow(one) {
   const row = el("li", {class: "item"});
-  const change = (label, enabled) => el("button", {type: "button", class: "act", onclick: () => act(`${label} ${one.label || one.id}.`, [[`/api/schedules/${quoted(one.id)}`, "PUT", {enabled}]], [row])}, label);
+  const change = (label, enabled) => button(label, `${label} ${one.label || one.id}.`, [[`/api/schedules/${quoted(one.id)}`, "PUT", {enabled}]], row);
   row.append(mark(one.enabled ? "planned" : "paused"), el("div", {}, el("h3", {}, one.label || one.message.slice(0, 80), el("span", {}, ` · ${one.agentId || "Postroom"} · ${one.cron || "once"} · ${one.timezone}`)), el("p", {}, one.label ? one.message : "", one.chatId ? [" ", el("a", {href: `#/c/${one.chatId}`}, "its chat")] : null)),
-    el("div", {class: "acts"}, one.enabled ? el("span", {class: "until"}, instant(one.nextAt), one.nextAt > Date.now() ? [", in ", until(one.nextAt)] : ", due") : "paused", change(one.enabled ? "Pause" : "Resume", !one.enabled)));
+    el("div", {class: "acts"}, one.enabled ? el("span", {class: "until"}, instant(one.nextAt), one.nextAt > now() ? [", in ", until(one.nextAt)] : ", due") : "paused", change(one.enabled ? "Pause" : "Resume", !one.enabled)));
   return row;
 }

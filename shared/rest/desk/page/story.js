@@ -9,17 +9,17 @@ async function story([id]) {
     top(why.id, `${why.sender || "Somebody"}, on ${why.channel}${why.chatName && why.chatName !== why.sender ? ` in ${why.chatName}` : ""}, ${new Date(why.createdAt).toLocaleString()}`),
     el("section", {class: "panel", "aria-label": "Why"}, el("ul", {}, el("li", {class: "item"}, markOf({state: why.state}), el("div", {}, el("h2", {}, why.state.replaceAll("_", " ")), el("p", {}, why.reason)), el("div", {class: "acts"}, why.until ? el("span", {class: "until"}, "in ", until(why.until)) : null, message ? storyActs(message) : null)))),
     message ? el("section", {class: "panel", "aria-label": "Text"}, el("header", {}, el("h2", {}, message.sender), el("span", {}, `to ${message.agent}`)), el("pre", {class: "text"}, message.message || "(no text)")) : null,
-    message ? el("section", {class: "panel", "aria-label": "Story"}, el("header", {}, el("h2", {}, "Story"), el("span", {}, [`${message.retryCount + (message.status === "completed" ? 1 : 0)} tries`, tokens ? `${tokens.toLocaleString("en")} tokens` : null, cost ? money(cost) : null].filter(Boolean).join(" · "))), timeline(message)) : null,
+    message ? el("section", {class: "panel", "aria-label": "Story"}, el("header", {}, el("h2", {}, "Story"), el("span", {}, [`${message.retryCount + (message.status === "completed" ? 1 : 0)} tries`, tokens ? `${tokens.toLocaleString("en")} tokens` : null, cost ? money(cost) : null].filter(Boolean).join(" · ")), past ? null : el("a", {href: `#/past/${message.createdAt + 1000}`}, "as it was then")), timeline(message)) : null,
     message ? message.responses.map((one) => el("section", {class: "panel", "aria-label": `Response ${one.id}`}, el("header", {}, el("h2", {}, one.agent ?? "Postroom"), el("span", {}, `response ${one.id}, ${one.status}${one.lastError ? `: ${one.lastError}` : ""}`)), el("pre", {class: "text"}, one.message))) : null,
   ];
 }
 function storyActs(message) {
-  if (message.status === "dead") return el("button", {type: "button", class: "act", onclick: () => act(`Retry: ${message.messageId}.`, [[`/api/queue/dead/${message.id}/retry`, "POST"]])}, "Retry");
-  if (message.status === "processing") return el("button", {type: "button", class: "act", onclick: () => act(`Stop: ${message.messageId}.`, [[`/api/queue/processing/${message.id}/kill`, "POST"]])}, "Stop");
+  if (message.status === "dead") return button("Retry", `Retry: ${message.messageId}.`, [[`/api/queue/dead/${message.id}/retry`, "POST"]]);
+  if (message.status === "processing") return button("Stop", `Stop: ${message.messageId}.`, [[`/api/queue/processing/${message.id}/kill`, "POST"]]);
   return null;
 }
 function timeline(message) {
-  const events = message.events, first = events[0].timestamp, last = Math.max(events.at(-1).timestamp, message.status === "processing" ? Date.now() : 0), whole = Math.max(1, last - first);
+  const events = message.events, first = events[0].timestamp, last = Math.max(events.at(-1).timestamp, message.status === "processing" ? now() : 0), whole = Math.max(1, last - first);
   return el("ol", {class: "story"}, events.map((event, at) => {
     const next = events[at + 1]?.timestamp ?? last, took = next - event.timestamp;
     const kind = /dead|unknown/.test(event.type) ? "bad" : /retry|released/.test(event.type) ? "waits" : event.type === "chain_step_start" ? "turn" : "";

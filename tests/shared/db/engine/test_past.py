@@ -23,6 +23,12 @@ def test_a_mark_is_read_as_it_was_written_and_stays(conn, db):
     assert past.read(conn) == MADE
 
 
+def test_the_instant_of_a_mark_is_the_end_of_the_second_that_it_names():
+    assert MADE.at_ms == 1_795_395_636_999
+    assert replace(MADE, timestamp="2026-11-23T01:00:36.250Z").at_ms == 1_795_395_636_250
+    assert replace(MADE, timestamp="an unknown instant").at_ms is None
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"replica": "s3://b/p"}', '{"later_release": 1}'])
 def test_a_mark_that_cannot_be_read_is_one(conn, text):
     with transaction(conn):

@@ -1,6 +1,10 @@
 """The lists of the operator's page, over HTTP: their parameters and their refusals."""
 
+from datetime import UTC, datetime
+
+from shared.db.engine import past
 from shared.db.engine.connection import transaction
+from shared.db.engine.past import Past
 from tests.api_client import get
 from tests.support import NOW, answer, make_agent, make_chat, put
 
@@ -49,3 +53,14 @@ def test_an_unknown_parameter_is_refused_with_the_known_names(serving):
     reply = get(serving, "/api/lists/dead?agents=coder")
     assert reply.status_code == 400
     assert "agent" in reply.json()["error"]
+
+
+def test_a_copy_of_the_past_tells_of_its_own_instant(serving, conn):
+    at = NOW - NOW % 1000 + 999
+    put(conn, "soon", process_after=at + 60_000)
+    with transaction(conn):
+        timestamp = datetime.fromtimestamp(NOW // 1000, UTC).isoformat()
+        past.mark(conn, Past("s3://b/p", "", "000000000000000b", timestamp))
+    (row,) = get(serving, "/api/lists/waiting").json()
+    assert (row["state"], row["until"]) == ("planned", at + 60_000)
+    assert get(serving, "/api/calendar").json()["at"] == get(serving, "/api/overview").json()["at"] == at
