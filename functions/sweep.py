@@ -1,7 +1,6 @@
 """``sweep``: every minute, rescue work whose process is gone, expire what is over, and prune what is old.
 
-It also looks, every few minutes, whether each platform sends us our bot's events.
-
+It also looks, every few minutes, whether each platform sends us our bot's events, and tells in alerts what is not well.
 An approval that expires says so on its card and to the requester. An approval whose approvers were unknown is shown as
 soon as one of them can be reached.
 
@@ -24,6 +23,7 @@ from starlette.responses import JSONResponse, Response
 from shared.channels import registry
 from shared.conversation.access import permission_requests, requests
 from shared.conversation.access.registration_looks import RegistrationLooks
+from shared.conversation.alerts.alert_looks import AlertLooks
 from shared.conversation.inbound import undecided
 from shared.core import logs
 from shared.core.settings import Settings
@@ -54,7 +54,7 @@ from shared.queue.delivery_verdicts import DeliveryPolicy
 from shared.queue.turns import RetryPolicy
 from shared.runtime import framework
 from shared.runtime.app import AppResponse, function_app, tick_route
-from shared.runtime.batch_size import Batch, BatchSize, Steps
+from shared.runtime.batch_size import BatchSize, Chore, Steps, repeated, walked
 from shared.runtime.past import held
 from shared.runtime.service import FunctionService, LazyService
 from shared.turns.run.files import old_files
@@ -63,7 +63,6 @@ log = logs.get()
 
 T = TypeVar("T")
 
-_BATCH = 250  # rows looked at in one transaction, at most: 1 ms of the write lock on a fast machine
 _SMALL_BATCH = 25  # at most, of rows that take a dozen statements each
 _PAUSE_S = 0.005  # between batches, so that other writers get the lock
 _LOG_PAUSE_S = 0.1  # while the log is long: a search or a comparison reads, or Litestream is behind
@@ -76,21 +75,6 @@ _LONGEST_S = 40.0  # of one sweep, less than the runner's limit; the next sweep 
 _LONG = ("message", "content", "files")
 _OF_MESSAGES = ReadAhead("messages", _LONG, (("message_id",), ("channel", "event_key", "agent")))
 _OF_RESPONSES = ReadAhead("responses", _LONG)
-
-Read = Callable[[apsw.Connection, Any, int], None]
-"""With the arguments of a ``Batch``, on a connection that only reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chore:
-    """One kind of housekeeping, done in batches of at most *most* rows.
-
-    *read_ahead*: reads what the next batch will change, before the batch has the write lock.
-    """
-
-    batch: Batch
-    most: int = _BATCH
-    read_ahead: Read | None = None
 
 
 @dataclass(slots=True)
@@ -126,6 +110,7 @@ class Sweep(FunctionService):
         self.log = WriteAheadLog(settings.db)
         self.index = HistoryIndexer(settings.db)
         self.looks = RegistrationLooks(settings, self.writer)
+        self.alerts = AlertLooks(settings, self.writer)
         self.running = asyncio.Lock()
         self.sizes: dict[str, BatchSize] = {}  # learned; by the chore
         self.reader: apsw.Connection | None = None  # opened in another thread, at its first need
@@ -165,8 +150,8 @@ class Sweep(FunctionService):
     async def _rescue(self, swept: Swept, now_ms: int) -> None:
         """Fail the turns and sends whose lease ran out, so that they are tried again."""
         chores = {
-            "rescued_turns": _repeat(partial(self._rescue_turns, now_ms=now_ms), most=_SMALL_BATCH),
-            "rescued_sends": _repeat(partial(self._rescue_sends, now_ms=now_ms), most=_SMALL_BATCH),
+            "rescued_turns": repeated(partial(self._rescue_turns, now_ms=now_ms), most=_SMALL_BATCH),
+            "rescued_sends": repeated(partial(self._rescue_sends, now_ms=now_ms), most=_SMALL_BATCH),
         }
         swept.counts |= dict.fromkeys(chores, 0)
         places: dict[str, Any] = dict.fromkeys(chores)
@@ -191,27 +176,27 @@ class Sweep(FunctionService):
         past_ms = now_ms - self.settings.history_retention_ms if self.settings.history_retention_ms else 0
         chores = {
             "analysed_tables": Chore(_analyse, most=1),
-            "expired_questions": _repeat(partial(questions.expire, now_ms=now_ms)),
-            "expired_approvals": _repeat(partial(undecided.expire, now_ms=now_ms), most=_SMALL_BATCH),
+            "expired_questions": repeated(partial(questions.expire, now_ms=now_ms)),
+            "expired_approvals": repeated(partial(undecided.expire, now_ms=now_ms), most=_SMALL_BATCH),
             "ended_prompts": Chore(partial(_end_prompts, now_ms=now_ms), most=1),
-            "expired_pairings": _repeat(partial(pairings.expire, now_ms=now_ms)),
-            "shown_approvals": _walk(partial(requests.show_pending, now_ms=now_ms), most=_SMALL_BATCH),
+            "expired_pairings": repeated(partial(pairings.expire, now_ms=now_ms)),
+            "shown_approvals": walked(partial(requests.show_pending, now_ms=now_ms), most=_SMALL_BATCH),
             "settled_waits": Chore(partial(_settle_waits, now_ms=now_ms), most=1),
-            "closed_conversations": _repeat(
+            "closed_conversations": repeated(
                 partial(
                     conversations.close_idle, idle_since_ms=now_ms - self.settings.conversation_idle_ms, now_ms=now_ms
                 )
             ),
-            "closed_sessions": _repeat(
+            "closed_sessions": repeated(
                 partial(session_reset.close_of_ended_series, idle_since_ms=old_ms, now_ms=now_ms), most=_SMALL_BATCH
             ),
-            "forgotten_context": _repeat(partial(replays.forget, now_ms=now_ms)),
-            "pruned_messages": _walk(
+            "forgotten_context": repeated(partial(replays.forget, now_ms=now_ms)),
+            "pruned_messages": walked(
                 partial(messages.prune, older_than_ms=old_ms, forgotten_ms=now_ms - event_keys.KEPT_MS),
                 read_ahead=_OF_MESSAGES,
             ),
-            "pruned_responses": _walk(partial(responses.prune, older_than_ms=old_ms), read_ahead=_OF_RESPONSES),
-            "given_up_responses": _walk(
+            "pruned_responses": walked(partial(responses.prune, older_than_ms=old_ms), read_ahead=_OF_RESPONSES),
+            "given_up_responses": walked(
                 partial(
                     fetched_responses.give_up,
                     adapters=registry.PLATFORMS,
@@ -220,27 +205,27 @@ class Sweep(FunctionService):
                     now_ms=now_ms,
                 )
             ),
-            "pruned_event_keys": _repeat(partial(event_keys.prune, older_than_ms=now_ms - event_keys.KEPT_MS)),
-            "pruned_albums": _repeat(partial(albums.prune, older_than_ms=now_ms - event_keys.KEPT_MS)),
-            "pruned_drafts": _repeat(partial(drafts.prune, older_than_ms=old_ms)),
-            "pruned_spoken": _repeat(partial(spoken.prune, older_than_ms=old_ms)),
-            "pruned_unknown_sends": _repeat(unknown_sends.prune),
-            "pruned_call_holds": _repeat(partial(call_holds.prune, now_ms=now_ms)),
-            "pruned_rates": _repeat(partial(rates.prune, older_than_ms=now_ms - _MINUTE_MS)),
-            "pruned_tool_calls": _repeat(partial(tool_calls.prune, older_than_ms=old_ms)),
-            "pruned_chains": _repeat(partial(chains.prune, older_than_ms=now_ms - chains.KEPT_MS)),
+            "pruned_event_keys": repeated(partial(event_keys.prune, older_than_ms=now_ms - event_keys.KEPT_MS)),
+            "pruned_albums": repeated(partial(albums.prune, older_than_ms=now_ms - event_keys.KEPT_MS)),
+            "pruned_drafts": repeated(partial(drafts.prune, older_than_ms=old_ms)),
+            "pruned_spoken": repeated(partial(spoken.prune, older_than_ms=old_ms)),
+            "pruned_unknown_sends": repeated(unknown_sends.prune),
+            "pruned_call_holds": repeated(partial(call_holds.prune, now_ms=now_ms)),
+            "pruned_rates": repeated(partial(rates.prune, older_than_ms=now_ms - _MINUTE_MS)),
+            "pruned_tool_calls": repeated(partial(tool_calls.prune, older_than_ms=old_ms)),
+            "pruned_chains": repeated(partial(chains.prune, older_than_ms=now_ms - chains.KEPT_MS)),
         }
         if past_ms:
             chores |= {
-                "pruned_events": _repeat(partial(events.prune, older_than_ms=past_ms)),
-                "pruned_runs": _repeat(partial(schedule_runs.prune, older_than_ms=past_ms)),
-                "pruned_missed_runs": _repeat(partial(missed_runs.prune, older_than_ms=past_ms)),
-                "pruned_refusals": _repeat(
+                "pruned_events": repeated(partial(events.prune, older_than_ms=past_ms)),
+                "pruned_runs": repeated(partial(schedule_runs.prune, older_than_ms=past_ms)),
+                "pruned_missed_runs": repeated(partial(missed_runs.prune, older_than_ms=past_ms)),
+                "pruned_refusals": repeated(
                     partial(dropped.prune, older_than_ms=min(past_ms, now_ms - event_keys.KEPT_MS))
                 ),
-                "pruned_approvals": _repeat(partial(approvals.prune, older_than_ms=past_ms)),
-                "pruned_usage": _repeat(partial(usage.prune, older_than_ms=min(past_ms, now_ms - usage.KEPT_MS))),
-                "pruned_pairings": _repeat(partial(pairings.prune, older_than_ms=past_ms)),
+                "pruned_approvals": repeated(partial(approvals.prune, older_than_ms=past_ms)),
+                "pruned_usage": repeated(partial(usage.prune, older_than_ms=min(past_ms, now_ms - usage.KEPT_MS))),
+                "pruned_pairings": repeated(partial(pairings.prune, older_than_ms=past_ms)),
                 "pruned_conversations": Chore(partial(_prune_conversations, older_than_ms=past_ms)),
             }
         return chores
@@ -323,31 +308,8 @@ class Sweep(FunctionService):
         if self.reader is not None:
             self.reader.close()
         await self.looks.close()
+        self.alerts.close()
         await super().close()
-
-
-def _repeat(work: Callable[..., int], *, most: int = _BATCH) -> Chore:
-    """A chore that repeats its work until it finds less than a whole batch."""
-
-    def batch(conn: apsw.Connection, _: Any, limit: int) -> tuple[int, Any]:
-        count = work(conn, limit=limit)
-        return count, True if count == limit else None
-
-    return Chore(batch, most)
-
-
-def _walk(work: Callable[..., tuple[int, int]], *, most: int = _BATCH, read_ahead: ReadAhead | None = None) -> Chore:
-    """A chore that walks a table from its oldest row, until there is nothing more to do."""
-
-    def batch(conn: apsw.Connection, after: Any, limit: int) -> tuple[int, Any]:
-        count, last = work(conn, after_id=after or 0, limit=limit)
-        return count, last or None
-
-    def read(conn: apsw.Connection, after: Any, limit: int) -> None:
-        if read_ahead is not None:
-            read_ahead(conn, after_id=after or 0, limit=limit)
-
-    return Chore(batch, most, read if read_ahead is not None else None)
 
 
 def _prune_conversations(conn: apsw.Connection, after: Any, limit: int, *, older_than_ms: int) -> tuple[int, Any]:
@@ -385,7 +347,8 @@ async def _tick(service: Sweep) -> Response:
         return JSONResponse({"skipped": "the last sweep still runs"}, status_code=202)
     async with service.running:
         swept = await service.once(now_ms=clock.now_ms())
-        if await service.looks.look(now_ms=clock.now_ms()):
+        news = [await each.look(now_ms=clock.now_ms()) for each in (service.looks, service.alerts)]
+        if any(news):
             service.kick("deliver", "api")
     log.info("sweep.done", **swept.news())
     return JSONResponse(swept.as_dict(), status_code=500 if swept.failed else 200)

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
@@ -19,6 +18,7 @@ from shared.core.durability import parse_levels
 from shared.core.errors import ConfigInvalid
 from shared.core.text import redaction
 from shared.core.text.validation import reason, where
+from shared.core.time import hours
 
 NewChats = Literal[
     "refuse", "ask", "wire"
@@ -146,6 +146,7 @@ class Settings(FromEnvironment):
     retry_cap_ms: int = Field(default=300_000, ge=1)
     unknown_sends: Literal["resend", "hold"] = "resend"
     outage_limit_hours: float = Field(default=24, gt=0, le=24 * 365)  # after which what waits for a platform is dead
+    stuck_after_ms: int = Field(default=10 * 60_000, ge=60_000)  # a message or an answer that waits so long is stuck
     retention_ms: int = Field(
         default=24 * 60 * 60 * 1000, ge=0
     )  # of completed and cancelled messages and acked responses
@@ -188,10 +189,7 @@ class Settings(FromEnvironment):
     @field_validator("timezone")
     @classmethod
     def _known(cls, name: str) -> str:
-        try:
-            return ZoneInfo(name).key
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError("unknown time zone; use a name such as 'Europe/Zurich'") from None
+        return hours.checked_zone(name) or name
 
     @field_validator("durability")
     @classmethod

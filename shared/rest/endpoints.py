@@ -28,7 +28,7 @@ from shared.rest.resources import (
     usage,
     why,
 )
-from shared.rest.resources.channels import accounts, changes, chats, destinations, files
+from shared.rest.resources.channels import accounts, alerts, changes, chats, destinations, files
 from shared.rest.resources.past import replays as past_replays
 from shared.rest.resources.people import approvals, pairings, permissions, users
 from shared.rest.resources.replication import replica
@@ -76,6 +76,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *search.ENDPOINTS,
     *why.ENDPOINTS,
     *health.ENDPOINTS,
+    *alerts.ENDPOINTS,
     *overview.ENDPOINTS,
     *lists.ENDPOINTS,
     *calendar.ENDPOINTS,

@@ -7,14 +7,18 @@ before. A batch also stops early, between two steps, when its rows take longer t
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import apsw
+
+from shared.db.engine.read_ahead import ReadAhead
 
 _LONGEST_S = 0.0025  # of one transaction, with its commit: a quarter of what a writer may wait for a chore
 _LONGEST_WORK_S = 0.00125  # before the commit, which takes about as long: it writes the pages
 _FIRST = 25
 _STEPS = 5
+_MOST = 250  # rows looked at in one transaction, at most: 1 ms of the write lock on a fast machine
 
 Batch = Callable[[apsw.Connection, Any, int], tuple[int, Any]]
 """The work of one transaction from a place on (None: the start), on up to so many rows: the number of rows, the next
@@ -72,3 +76,43 @@ class Steps:
             self.rows += limit
             if place is None or self.rows >= self._most or self._clock_s() >= end_s:
                 return count, place
+
+
+Read = Callable[[apsw.Connection, Any, int], None]
+"""With the arguments of a ``Batch``, on a connection that only reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """One kind of housekeeping, done in batches of at most *most* rows.
+
+    *read_ahead*: reads what the next batch will change, before the batch has the write lock.
+    """
+
+    batch: Batch
+    most: int = _MOST
+    read_ahead: Read | None = None
+
+
+def repeated(work: Callable[..., int], *, most: int = _MOST) -> Chore:
+    """A chore that repeats its work until it finds less than a whole batch."""
+
+    def batch(conn: apsw.Connection, _: Any, limit: int) -> tuple[int, Any]:
+        count = work(conn, limit=limit)
+        return count, True if count == limit else None
+
+    return Chore(batch, most)
+
+
+def walked(work: Callable[..., tuple[int, int]], *, most: int = _MOST, read_ahead: ReadAhead | None = None) -> Chore:
+    """A chore that walks a table from its oldest row, until there is nothing more to do."""
+
+    def batch(conn: apsw.Connection, after: Any, limit: int) -> tuple[int, Any]:
+        count, last = work(conn, after_id=after or 0, limit=limit)
+        return count, last or None
+
+    def read(conn: apsw.Connection, after: Any, limit: int) -> None:
+        if read_ahead is not None:
+            read_ahead(conn, after_id=after or 0, limit=limit)
+
+    return Chore(batch, most, read if read_ahead is not None else None)

@@ -8,6 +8,7 @@ import typer
 
 from emulator.base import version
 from emulator.cli.commands import (
+    alerts,
     data,
     doctor,
     messages,
@@ -48,6 +49,7 @@ _GROUPS = {
     "messages": messages.app,
     "responses": responses.app,
     "schedules": schedules.app,
+    "alerts": alerts.app,
     "budgets": usage.budgets_app,
     "data": data.app,
     "replica": replica.app,

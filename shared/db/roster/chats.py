@@ -240,8 +240,9 @@ def is_unused(conn: apsw.Connection, chat_id: int) -> bool:
 
 
 def retire(conn: apsw.Connection, chat_id: int, *, now_ms: int) -> None:
-    """Make the chat inactive and refused: without wirings, destinations and direct users."""
-    for table, column in (("wirings", "chat_id"), ("destinations", "target_chat"), ("user_dms", "chat_id")):
+    """Make the chat inactive and refused: without wirings, destinations, direct users and alerts."""
+    for table in ("wirings", "destinations", "user_dms", "alert_routes"):
+        column = "target_chat" if table == "destinations" else "chat_id"
         conn.execute(f"DELETE FROM {table} WHERE {column} = :chat", {"chat": chat_id})
     update(conn, chat_id, status="inactive", refused_at=now_ms, now_ms=now_ms)
 
@@ -375,12 +376,11 @@ _MERGE = (
                       AND ifnull(o.private_to, '') = ifnull(sessions.private_to, '')
                       AND ifnull(o.series_id, '') = ifnull(sessions.series_id, ''))
     """,
-    "UPDATE sessions SET chat_id = :to WHERE chat_id = :from",
+    *(f"UPDATE {table} SET chat_id = :to WHERE chat_id = :from" for table in ("sessions", "user_dms", "alert_routes")),
     "DELETE FROM wirings WHERE chat_id = :to AND agent IN (SELECT agent FROM wirings WHERE chat_id = :from)",
     "UPDATE wirings SET chat_id = :to WHERE chat_id = :from",
     "UPDATE OR IGNORE destinations SET target_chat = :to WHERE target_chat = :from",
     "DELETE FROM destinations WHERE target_chat = :from",
-    "UPDATE user_dms SET chat_id = :to WHERE chat_id = :from",
     "UPDATE approvals SET chat_id = :to WHERE chat_id = :from AND status = 'pending'",
     "UPDATE chats SET status = 'inactive', opens_for = NULL, updated_at = :now WHERE id = :from",
 )

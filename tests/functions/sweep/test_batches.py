@@ -7,10 +7,11 @@ import apsw
 import pytest
 
 from functions import sweep
-from functions.sweep import Chore, Sweep, Swept
+from functions.sweep import Sweep, Swept
 from shared.core.settings import Settings
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.engine.write_ahead_log import WriteAheadLog
+from shared.runtime.batch_size import Chore
 from tests.support import NOW, column, put
 
 DAY = 86_400_000

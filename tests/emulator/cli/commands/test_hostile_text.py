@@ -12,6 +12,8 @@ from emulator.cli.client import find
 from shared.conversation.inbound import events
 from shared.db.access import approvals, dropped, permissions
 from shared.db.access.approvals import NewApproval
+from shared.db.alerts import alerts
+from shared.db.alerts.alerts import Trouble
 from shared.db.engine.connection import transaction
 from shared.db.queue import agent_messages
 from shared.db.queue.agent_messages import AgentMessage
@@ -60,6 +62,9 @@ COMMANDS = {
     "destinations set": ["coder", HOSTILE, "--chat", "1"],
     "destinations delete": ["coder", HOSTILE],
     "usage": [],
+    "alerts list": [],
+    "alerts add": ["evil", "--chat", "1"],
+    "alerts remove": [HOSTILE],
     "budgets list": [],
     "budgets set": ["day", "--dollars", HOSTILE],
     "budgets delete": ["day", "money", "--agent", HOSTILE],
@@ -112,7 +117,7 @@ COMMANDS = {
 SHOWN = {  # commands that show hostile rows, so that a table without them does not pass
     "accounts list", "accounts show",
     "agents list", "agents show", "teams list", "teams show", "chats list", "chats show", "wirings list", "users list",
-    "users show", "approvals list", "approvals show", "permissions list", "tool-servers list",
+    "users show", "approvals list", "approvals show", "permissions list", "tool-servers list", "alerts list",
     "messages list", "messages show",
     "responses list", "responses show", "schedules list", "schedules show", "dropped", "search", "why", "sessions show",
     "memory show", "top",
@@ -175,6 +180,7 @@ def names(postroom: Postroom) -> dict[str, str]:
             now_ms=NOW,
         )
         tool_servers.put(conn, ListedServer("evil", (HOSTILE,), {HOSTILE: HOSTILE}), now_ms=NOW)
+        alerts.note(conn, [Trouble(HOSTILE, "deaf", HOSTILE, HOSTILE, HOSTILE, NOW)], now_ms=NOW)
         permissions.put(
             conn, agent="coder", chat_id=1, tool=HOSTILE, arguments={HOSTILE: HOSTILE}, granted_by=None,
             granted_name=HOSTILE, now_ms=NOW,

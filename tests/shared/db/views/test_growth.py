@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+from shared.db.alerts import alert_facts
 from shared.db.engine import named_rows
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import claims, messages, ready_sessions, responses
@@ -163,6 +164,10 @@ VERBS = {
     "to be fetched": lambda conn: response_views.responses_to_fetch(
         conn, "api", has_adapter=False, now_ms=NOW, limit=20
     ),
+    "stuck messages": lambda conn: alert_facts.messages(conn, longest_ms=1, now_ms=NOW),
+    "stuck answers": lambda conn: alert_facts.answers(conn, ["telegram"], longest_ms=1, now_ms=NOW),
+    "dead messages": alert_facts.dead_messages,
+    "dead answers": alert_facts.dead_answers,
     "prune responses": lambda conn: responses.prune(conn, after_id=0, older_than_ms=NOW, limit=20),
 }
 

@@ -8,6 +8,8 @@ import pytest
 
 from functions import api
 from shared.db.access import dropped, pairings, permissions
+from shared.db.alerts import alerts, tellings
+from shared.db.alerts.alerts import Trouble
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import messages, sessions
 from shared.db.roster import memory_lines
@@ -17,6 +19,7 @@ from shared.db.spending.usage import Tokens, TurnName
 from shared.queue import turns
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from shared.rest.endpoints import ENDPOINTS
+from shared.roster import alert_routes
 from tests.api_client import ask, call, get
 from tests.approval_requests import ask_sender, event, person
 from tests.support import NOW, make_agent, make_chat, put, take, wire
@@ -103,6 +106,10 @@ def lived_in(conn):
         memory_lines.add(conn, sessions.known(conn, 1), line, now_ms=NOW)
     rows(conn, "UPDATE memory_lines SET line_id = 'memory_00000001'")
     rows(conn, "UPDATE responses SET status = 'dead', last_error = 'gone' WHERE id = 2 OR id = 3")
+    with transaction(conn):
+        alert_routes.save(conn, "ops", chat, {}, now_ms=NOW)
+        alerts.note(conn, [Trouble("disk", "disk", "It fills", "So it is.", "Delete files.", NOW)], now_ms=NOW)
+        tellings.begin(conn, 1, "ops", said_by="ops", response=1, now_ms=NOW)
     return conn
 
 
@@ -281,6 +288,14 @@ SAMPLES = {
         *(("asking weather", 200), ("asking weather", 404), ("nobody weather", 404)),
     ],
     ("DELETE", "/api/tool-servers/{name}"): [("weather", 200), ("weather", 404)],
+    ("PUT", "/api/alerts/routes/{name}"): [
+        *((("ops", {"chatId": 1, "quietHours": "22:00-07:00"}), 200), (("ops", {"kinds": ["dead"]}), 200)),
+        *((("ops", {"kinds": ["all"]}), 400), (("OPS", {"chatId": 1}), 400), (("ops", {"chatId": 4000}), 404)),
+        (("new", {}), 400),
+    ],
+    ("GET", "/api/alerts"): [200, ("?limit=0", 400)],
+    ("GET", "/api/alerts/routes"): [200],
+    ("DELETE", "/api/alerts/routes/{name}"): [("ops", 200), ("ops", 404)],
     ("GET", "/api/permissions"): [200, ("?agent=coder", 200)],
     ("DELETE", "/api/permissions/{id}"): [("permission_00000001", 200), ("permission_00000001", 404)],
     ("POST", "/api/pairings"): [({}, 200), ({"grants": "member"}, 400), ({"grants": "member", "agent": "no"}, 404)],

@@ -1,0 +1,75 @@
+"""``emulator alerts``: what is not well, and the chats that are told of it."""
+
+from typing import Annotated, Any
+
+import typer
+
+from emulator.cli.client import RestClient
+from emulator.cli.commands import setting_options
+from emulator.cli.commands.frame import Limit, command, group
+from emulator.cli.output import CommandResult, TextTable, local_time, result
+from shared.core.row_settings import camel
+from shared.db.alerts.alert_routes import SETTINGS
+
+app = group("Alerts: what is not well, told once to a chat, and once more when it is over.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the route: a-z, 0-9 and -, such as ops.")]
+
+
+@command(app, "list")
+def list_alerts(api: RestClient, limit: Limit = 20) -> CommandResult:
+    """List the routes of alerts, and what is not well or was not, newest first."""
+    routes, found = api.get("alerts", "routes"), api.get("alerts", limit=limit)
+    empty = f"Alerts go nowhere, so nothing is looked at. To add a chat: {api.command_line('alerts add NAME --chat N')}"
+    to = TextTable(
+        ("route", "chat", "channel", "tells", "quiet hours", "a digest every"),
+        [
+            (
+                each["name"],
+                each["chatId"],
+                each["channel"],
+                ", ".join(each["kinds"]) or "everything",
+                each["quietHours"],
+                "" if each["digestMs"] is None else f"{each['digestMs'] / 60_000:g} min",
+            )
+            for each in routes
+        ],
+        empty,
+    )
+    told = TextTable(
+        ("kind", "what", "since", "over", "told"),
+        [
+            (
+                each["kind"],
+                f"{each['what']}. {each['why']}",
+                local_time(each["since"]),
+                local_time(each["overAt"]),
+                ", ".join(of["route"] for of in each["told"]),
+            )
+            for each in found
+        ],
+        "Nothing was found that is not well.",
+    )
+    return result({"routes": routes, "alerts": found}, to, *([told] if routes or found else []))
+
+
+@command(app, "add", settings=SETTINGS)
+def add_route(
+    api: RestClient,
+    name: Name,
+    chat: Annotated[int | None, typer.Option(min=1, help="The chat, by its number in `chats list`.")] = None,
+    **settings: Any,
+) -> CommandResult:
+    """Let alerts go to a chat, or change how they do."""
+    body = {camel(each): value for each, value in setting_options.read(SETTINGS, settings).items()}
+    saved = api.put("alerts", "routes", name, body=body | ({} if chat is None else {"chatId": chat}))
+    now = saved["route"]
+    tells = ", ".join(now["kinds"]) or "everything"
+    quiet = f", quiet {now['quietHours']}" if now["quietHours"] else ""
+    return result(saved, f"Route {name} tells chat {now['chatId']} ({now['channel']}) of {tells}{quiet}.")
+
+
+@command(app, "remove")
+def remove_route(api: RestClient, name: Name) -> CommandResult:
+    """Send no more alerts by a route."""
+    return result(api.delete("alerts", "routes", name), f"No alert goes by route {name} any more.")

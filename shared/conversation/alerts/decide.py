@@ -1,0 +1,151 @@
+"""Which route says what now: pure decisions over the alerts, and what each route was told of them.
+
+A thing is told once to each route that takes its kind, and once when it is over. Four things delay that:
+
+- *quiet hours*: what is not urgent, and every end, waits for their end, and comes as one digest;
+- a *digest*: what is not urgent comes together, so often and not more often;
+- a *storm*: after ``MOST`` messages in ten minutes one more counts the rest, and then they wait;
+- a *silent channel*: another route says it, if one can send; else it waits.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from shared.core.time import hours
+from shared.core.time.periods import Period
+from shared.db.alerts.alert_routes import AlertRoute
+from shared.db.alerts.alerts import Alert
+from shared.db.alerts.tellings import AlertTelling
+
+MOST = 5  # messages to one route in STORM_MS, of which the last counts what is left
+STORM_MS = 10 * 60_000
+
+Phase = Literal["began", "ended", "passed"]
+"""Of what is told: the thing began; it ended; it began and ended untold."""
+
+
+class News(NamedTuple):
+    """One thing for one route to say. *duties*: the routes that are told by it."""
+
+    alert: Alert
+    phase: Phase
+    duties: tuple[str, ...]
+
+    @property
+    def at(self) -> int:
+        """Since when it could be told."""
+        return self.alert.noticed_at if self.phase == "began" else self.alert.over_at or 0
+
+
+class Saying(NamedTuple):
+    """One message of one route. *form*: one thing, the number of many, or a digest."""
+
+    route: str
+    form: Literal["one", "number", "digest"]
+    news: tuple[News, ...]
+
+
+def plan(
+    routes: Sequence[AlertRoute],
+    alerts: Sequence[Alert],
+    tellings: Iterable[AlertTelling],
+    *,
+    silent: Collection[str],
+    said: Mapping[str, int],
+    timezone: str,
+    now_ms: int,
+) -> list[Saying]:
+    """What is said now, in order.
+
+    Args:
+        alerts: those that stand, and those that were over lately.
+        silent: the routes whose chats get nothing now.
+        said: how many messages each route got in the last ``STORM_MS``.
+        timezone: of the hours of a route without its own.
+    """
+    told = {(each.alert_id, each.route): each for each in tellings}
+    waiting: dict[str, list[News]] = {}
+    for alert in sorted(alerts, key=lambda each: (each.over_at or each.noticed_at, each.id)):
+        for speaker, phase, route in _duties(routes, alert, told, silent):
+            _add(waiting.setdefault(speaker, []), alert, phase, route)
+    return [
+        saying
+        for route in routes
+        if (news := waiting.get(route.name))
+        for saying in _sayings(route, news, said.get(route.name, 0), route.timezone or timezone, now_ms)
+    ]
+
+
+def _duties(
+    routes: Sequence[AlertRoute], alert: Alert, told: Mapping[tuple[int, str], AlertTelling], silent: Collection[str]
+) -> Iterable[tuple[str, Phase, str]]:
+    """For each route that is still to be told: who tells it, and what."""
+    for route in routes:
+        telling = told.get((alert.id, route.name))
+        phase = _phase(route, alert, telling)
+        if phase is None:
+            continue
+        first = telling.said_by if telling is not None else route.name
+        speaker = _speaker(routes, alert, first, route.name, silent)
+        if speaker is not None:
+            yield speaker, phase, route.name
+
+
+def _phase(route: AlertRoute, alert: Alert, telling: AlertTelling | None) -> Phase | None:
+    if telling is not None:
+        return "ended" if alert.over_at is not None and telling.over_told_at is None else None
+    if route.kinds and alert.trouble.kind not in route.kinds:
+        return None
+    if alert.over_at is None:
+        return None if alert.gone_at is not None else "began"
+    return "passed" if alert.over_at > route.updated_at else None
+
+
+def _speaker(routes: Sequence[AlertRoute], alert: Alert, first: str, own: str, silent: Collection[str]) -> str | None:
+    """The first of these that can send: the one that told it, its own, one that takes the kind, any."""
+    can_send = [route for route in routes if route.name not in silent]
+    takes = [route.name for route in can_send if not route.kinds or alert.trouble.kind in route.kinds]
+    names = {route.name for route in can_send}
+    return next((name for name in (first, own, *takes, *sorted(names)) if name in names), None)
+
+
+def _add(news: list[News], alert: Alert, phase: Phase, route: str) -> None:
+    """Two routes with one speaker are told by the same message."""
+    for at, other in enumerate(news):
+        if other.alert.id == alert.id and other.phase == phase:
+            news[at] = other._replace(duties=(*other.duties, route))
+            return
+    news.append(News(alert, phase, (route,)))
+
+
+def _sayings(route: AlertRoute, news: Sequence[News], said: int, timezone: str, now_ms: int) -> Iterable[Saying]:
+    quiet = hours.latest(route.quiet_hours, now_ms, timezone) if route.quiet_hours else None
+    urgent = [each for each in news if each.phase == "began" and each.alert.trouble.kind in route.urgent]
+    rest = [each for each in news if each not in urgent]
+    if quiet is not None and now_ms < quiet.end_ms:
+        return _few(route, urgent, said)
+    waited = [each for each in rest if quiet is not None and _is_of(quiet, each)]
+    if route.digest_ms is not None:
+        is_due = bool(waited) or now_ms - max(route.digest_at or 0, route.updated_at) >= route.digest_ms
+        return [*_digest(route, rest if is_due else ()), *_few(route, urgent, said)]
+    alone = [each for each in news if each not in waited]
+    return [*_digest(route, waited), *_few(route, alone, said + bool(waited))]
+
+
+def _digest(route: AlertRoute, news: Sequence[News]) -> list[Saying]:
+    return [Saying(route.name, "digest", tuple(news))] if news else []
+
+
+def _is_of(quiet: Period, news: News) -> bool:
+    """Whether it waited for the end of the quiet hours."""
+    return quiet.start_ms <= news.at < quiet.end_ms
+
+
+def _few(route: AlertRoute, news: Sequence[News], said: int) -> list[Saying]:
+    """Each as a message of its own, as long as they are few; then one that counts the rest."""
+    room = MOST - said
+    if len(news) > room:
+        alone, rest = news[: max(0, room - 1)], news[max(0, room - 1) :]
+        numbers = [Saying(route.name, "number", tuple(rest))] if room > 0 else []
+        return [*(Saying(route.name, "one", (each,)) for each in alone), *numbers]
+    return [Saying(route.name, "one", (each,)) for each in news]

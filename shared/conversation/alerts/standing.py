@@ -1,0 +1,245 @@
+"""What is not well now, as troubles with a key that stays: the same causes as the operator's overview has.
+
+No sentence holds text of people, or what a program or a model wrote: an alert may go to a place that others read.
+"""
+
+import shlex
+import shutil
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+import apsw
+
+from shared.channels import registry
+from shared.conversation.access import budget_requests, channel_watch, health
+from shared.core.settings import Settings
+from shared.core.time.durations import time_span
+from shared.core.time.periods import containing
+from shared.db.alerts import alert_facts
+from shared.db.alerts.alert_facts import MOST_DEAD, DeadRows
+from shared.db.alerts.alert_routes import AlertKind
+from shared.db.alerts.alerts import Trouble
+from shared.db.engine import meta, restore_proofs
+from shared.db.platforms import channel_outages, channel_pauses, channel_watches
+from shared.db.replica import replica_problems, replica_report
+from shared.db.roster import accounts, agent_pauses
+from shared.db.spending import budgets, usage
+from shared.db.views import why, why_sentences
+
+_NEEDS_NOBODY = ("not_fetched", "called_off")
+_ITS_ERROR = "the page of the message has the error"
+
+
+class Findings(NamedTuple):
+    """What one look found.
+
+    Attributes:
+        unknown: the kinds of which it did not see everything.
+        silent: the channels that send nothing now.
+    """
+
+    troubles: list[Trouble]
+    unknown: Collection[AlertKind]
+    silent: Collection[str]
+
+
+def look(conn: apsw.Connection, settings: Settings, *, now_ms: int) -> Findings:
+    """Look at the rows, the disk, and what the supervisor of replication reported."""
+    silent = {**channel_pauses.every(conn), **channel_outages.every(conn)}
+    dead, answers = alert_facts.dead_messages(conn), alert_facts.dead_answers(conn)
+    found = [
+        *_stuck(conn, settings, now_ms),
+        *_stuck_answers(conn, settings, silent, now_ms),
+        *map(_dead, dead),
+        *(_unsent(each) for each in answers if each.failure not in _NEEDS_NOBODY),
+        *_deaf(conn, settings, now_ms),
+        *_behind(conn, settings, now_ms),
+        *_money(conn, settings, now_ms),
+        *_disk(settings, now_ms),
+        *_paused(conn),
+    ]
+    is_cut = any(sum(each.number for each in rows) >= MOST_DEAD for rows in (dead, answers))
+    return Findings(found, {"dead"} if is_cut else (), silent)
+
+
+def _stuck(conn: apsw.Connection, settings: Settings, now_ms: int) -> Iterator[Trouble]:
+    for each in alert_facts.messages(conn, longest_ms=settings.stuck_after_ms, now_ms=now_ms):
+        facts = why.message(conn, each.oldest, now_ms=now_ms)
+        if facts is None:
+            continue
+        facts = facts._replace(last_error=_ITS_ERROR, retrying_error=_ITS_ERROR)
+        yield Trouble(
+            f"stuck {each.name}",
+            "stuck",
+            f"Messages to agent {each.name} wait in {_count(each.places, 'conversation')}",
+            f"Of the oldest: {why_sentences.of_message(facts, now_ms=now_ms).reason}",
+            f"To see why each waits, type emulator why {facts.message_id}.",
+            each.since,
+            "message",
+            facts.message_id,
+        )
+
+
+def _stuck_answers(
+    conn: apsw.Connection, settings: Settings, silent: Collection[str], now_ms: int
+) -> Iterator[Trouble]:
+    """Of channels that send: why the others do not is a trouble of its own."""
+    channels = [each for each in accounts.served(conn, registry.PLATFORMS) if each not in silent]
+    for each in alert_facts.answers(conn, channels, longest_ms=settings.stuck_after_ms, now_ms=now_ms):
+        facts = why.response(conn, each.oldest, now_ms=now_ms)
+        if facts is None:
+            continue
+        facts = facts._replace(last_error=_ITS_ERROR)
+        yield Trouble(
+            f"stuck answers {each.name}",
+            "stuck",
+            f"Answers wait in {_count(each.places, 'chat')} of {each.name}",
+            f"Of the oldest: {why_sentences.of_response(facts, each.name, now_ms).reason}",
+            f"To see it, type emulator responses show {facts.id}.",
+            each.since,
+            "queue",
+            "sending",
+            each.name,
+        )
+
+
+def _dead(of: DeadRows) -> Trouble:
+    return Trouble(
+        f"dead {of.agent} {of.failure}",
+        "dead",
+        f"{_many(of.number, 'message')} to agent {of.agent} {'is' if of.number == 1 else 'are'} dead",
+        f"The cause is {of.failure or 'not known'}, and nothing is tried again by itself.",
+        "Retry or discard them: emulator messages list.",
+        of.since,
+        "queue",
+        "dead",
+    )
+
+
+def _unsent(of: DeadRows) -> Trouble:
+    whose = f" of agent {of.agent}" if of.agent else ""
+    return Trouble(
+        f"unsent {of.agent} {of.failure}",
+        "dead",
+        f"{_many(of.number, 'answer')}{whose} could not be sent",
+        f"The cause is {of.failure or 'not known'}, and nothing is tried again by itself.",
+        "Send them again or discard them: emulator responses list.",
+        of.since,
+        "queue",
+        "unsent",
+    )
+
+
+def _deaf(conn: apsw.Connection, settings: Settings, now_ms: int) -> Iterator[Trouble]:
+    """Channels that receive nothing, that the platform refused, or whose platform has not worked for a while."""
+    for watch in channel_watches.deaf(conn):
+        what = "does not receive everything" if watch.code == "kinds_missing" else "receives nothing"
+        yield Trouble(
+            f"deaf {watch.channel}",
+            "deaf",
+            f"{watch.channel} {what}",
+            _sentence(watch.reason or "the platform does not say why"),
+            f"To mend it: {channel_watch.mend(watch)}.",
+            watch.since,
+            channel=watch.channel,
+        )
+    for pause in channel_pauses.every(conn).values():
+        yield Trouble(
+            f"refused {pause.channel}",
+            "deaf",
+            f"{pause.channel} is paused, and its answers wait",
+            _sentence(pause.reason),
+            "Set the right token and restart; nothing is lost.",
+            pause.paused_at,
+            channel=pause.channel,
+        )
+    for outage in channel_outages.every(conn).values():
+        if now_ms - outage.began_at >= settings.stuck_after_ms:
+            yield Trouble(
+                f"outage {outage.channel}",
+                "deaf",
+                f"{outage.channel} can't send, and its answers wait",
+                _sentence(outage.reason),
+                "Postroom asks again by itself; look at the platform, or at the way to it.",
+                outage.began_at,
+                "queue",
+                "sending",
+                outage.channel,
+            )
+
+
+def _behind(conn: apsw.Connection, settings: Settings, now_ms: int) -> Iterator[Trouble]:
+    report = replica_report.read(settings.db)
+    if report is None:  # nothing replicates here, or the supervisor has not begun
+        return
+    if report.behind_since is None and 0 <= now_ms - report.counting_since < settings.stuck_after_ms:
+        return  # it has just begun, and makes a first full copy
+    proven = restore_proofs.last_proven(conn)
+    problems = replica_problems.problems(report, restore_proofs.newest(conn), None, now_ms=now_ms)
+    began_at = meta.began_at(conn)
+    if replica_problems.is_overdue(proven, report.verify_every_ms, began_at=began_at, now_ms=now_ms):
+        problems.append(replica_problems.overdue_sentence(proven, report.verify_every_ms, now_ms=now_ms))
+    if problems:
+        yield Trouble(
+            "behind",
+            "behind",
+            "The replica is not as it should be",
+            _sentence(problems[0]),
+            "To see more, type emulator replica status.",
+            report.behind_since or min(report.at, now_ms),
+            "replica",
+        )
+
+
+def _money(conn: apsw.Connection, settings: Settings, now_ms: int) -> Iterator[Trouble]:
+    for budget in budgets.every(conn):
+        period = containing(budget.period, now_ms, settings.timezone)
+        spent = usage.spent(conn, budget.agent, since_ms=period.start_ms)
+        if (spent.money if budget.unit == "money" else spent.tokens) >= budget.limit(period.start_ms):
+            need = health.used_up(budget.agent, budget.period, budget.unit)
+            yield Trouble(
+                f"budget {budget.agent} {budget.period} {budget.unit}",
+                "money",
+                f"The budget in {budget.unit} {budget_requests.whose(budget)} for this {budget.period} is used up",
+                f"What waits goes on in {time_span(period.end_ms - now_ms)}, or when you give more.",
+                f"{need.then}: {need.command}.",
+                now_ms,
+                "agents",
+            )
+
+
+def _disk(settings: Settings, now_ms: int) -> Iterator[Trouble]:
+    path = settings.db.absolute()
+    found = health.of_disk(path, shutil.disk_usage(path.parent).free)
+    for sentence in found.stops + found.needs:
+        what, _, remedy = sentence.partition(". ")
+        full, _, why_ = what.partition(": ")
+        where = "The disk of the database is full" if found.stops else "The disk of the database is filling"
+        yield Trouble("disk", "disk", where, f"{full}, and {why_}.", f"{remedy}.", now_ms)
+
+
+def _paused(conn: apsw.Connection) -> Iterator[Trouble]:
+    """Agents that Postroom paused, but for a budget, which is a trouble of its own."""
+    for pause in agent_pauses.paused(conn).values():
+        if pause.paused_by == "postroom" and pause.code != "budget":
+            yield Trouble(
+                f"paused {pause.agent}",
+                "paused",
+                f"Agent {pause.agent} is paused, and its messages wait",
+                f"The cause is {pause.code}; they wait in order, and lose no attempt.",
+                f"When it is mended: emulator agents resume {shlex.quote(pause.agent)}.",
+                pause.since,
+                "agents",
+            )
+
+
+def _sentence(clause: str) -> str:
+    return f"{clause[:1].upper()}{clause[1:].rstrip('.')}."
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _many(number: int, what: str) -> str:
+    return f"{MOST_DEAD:,} {what}s or more" if number >= MOST_DEAD else _count(number, what)

@@ -1,0 +1,61 @@
+"""The texts of alerts, as plain text: what, where, since when, why, what to do, and a link. Pure."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from shared.conversation.alerts.decide import News, Saying
+from shared.core.page_links import link
+from shared.core.time.durations import time_span
+from shared.db.alerts.alerts import Alert
+
+MOST_LINES = 20  # of a digest
+_CALLED = {"began": "not well", "ended": "over", "passed": "over"}
+
+
+def text(saying: Saying, *, public_url: str, timezone: str) -> str:
+    """What the message says."""
+    if saying.form == "one":
+        return _one(saying.news[0], public_url, timezone)
+    if saying.form == "number":
+        return _with(_number(saying.news), link(public_url, "overview"))
+    shown = [f"- {_one(each, '', timezone)}" for each in saying.news[:MOST_LINES]]
+    left = len(saying.news) - len(shown)
+    more = [f"- {left:,} more."] if left else []
+    address = link(public_url, "overview")
+    return "\n".join([f"Digest of {_alerts(len(saying.news))}:", *shown, *more, *([address] if address else [])])
+
+
+def _one(news: News, public_url: str, timezone: str) -> str:
+    alert = news.alert
+    trouble = alert.trouble
+    if news.phase == "began":
+        since = _instant(trouble.since, timezone)
+        said = f"{trouble.what}, since {since}. {trouble.why} {trouble.remedy}"
+        return _with(said, link(public_url, trouble.page, trouble.page_id))
+    stood = f"it stood for {time_span(_over_at(alert) - trouble.since)}"
+    return f"Over since {_instant(_over_at(alert), timezone)}: {trouble.what} ({stood})."
+
+
+def _over_at(alert: Alert) -> int:
+    """The first look that did not find it tells its end, not the look that is sure."""
+    return alert.gone_at or alert.over_at or alert.noticed_at
+
+
+def _number(news: Sequence[News]) -> str:
+    counts = Counter((_CALLED[each.phase], each.alert.trouble.kind) for each in news)
+    parts = [f"{number:,} {kind} ({state})" for (state, kind), number in counts.items()]
+    return f"{len(news):,} more: {', '.join(parts)}."
+
+
+def _alerts(number: int) -> str:
+    return "1 alert" if number == 1 else f"{number:,} alerts"
+
+
+def _with(said: str, address: str) -> str:
+    return f"{said} {address}" if address else said
+
+
+def _instant(at_ms: int, timezone: str) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, ZoneInfo(timezone)):%Y-%m-%d %H:%M} ({timezone})"

@@ -1,0 +1,141 @@
+"""Alerts: what is not well, whom it was told, and the routes by which it is told."""
+
+from typing import Literal
+
+import apsw
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
+
+from shared.core.page_links import link
+from shared.core.row_settings import camel
+from shared.core.time import clock
+from shared.db.alerts import alert_routes, alerts, tellings
+from shared.db.alerts.alert_routes import SETTINGS, AlertKind, AlertRoute
+from shared.db.alerts.alerts import Alert
+from shared.db.alerts.tellings import AlertTelling
+from shared.db.engine.named_rows import shows_settings_of, view_of
+from shared.db.roster import chats
+from shared.rest.http.common import OK, LimitQuery, Ok
+from shared.rest.http.endpoint import Body, endpoint
+from shared.rest.http.service import Service
+from shared.roster import alert_routes as routes
+from shared.roster.changes import takes_settings_of, without_defaults
+
+_FIELDS = {camel(name): name for name in SETTINGS}
+
+
+class AlertTellingView(TypedDict):
+    """That a route was told, in ms UTC. *saidBy*: the route that said it, another one while its own channel is silent.
+
+    *toldBy*, *overToldBy*: the responses.
+    """
+
+    route: str
+    saidBy: str
+    toldAt: int
+    toldBy: int
+    overToldAt: int | None
+    overToldBy: int | None
+
+
+class AlertView(TypedDict):
+    """A thing that is not well, or was not; instants in ms UTC. *overAt*: null while it stands.
+
+    *what*, *why* and *remedy* are sentences. *key* stays the same while the cause does. *link*: its place on the
+    operator's page; empty where the page's address is not set.
+    """
+
+    id: int
+    key: str
+    kind: AlertKind
+    what: str
+    why: str
+    remedy: str
+    link: str
+    channel: str | None
+    since: int
+    noticedAt: int
+    overAt: int | None
+    told: list[AlertTellingView]
+
+
+@shows_settings_of(AlertRoute, camel)
+class AlertRouteView(TypedDict):
+    """A route of alerts. *chatId*: where they go."""
+
+    name: str
+    chatId: int
+    channel: str
+    chatName: str | None
+
+
+class SavedAlertRoute(TypedDict):
+    """The route after the change."""
+
+    ok: Literal[True]
+    route: AlertRouteView
+
+
+@takes_settings_of(AlertRoute, camel)
+class AlertRouteBody(Body):
+    """Fields that are left out stay as they are. *chatId*: where the alerts go; a new route needs one."""
+
+    model_config = ConfigDict(json_schema_extra=without_defaults)
+
+    chatId: int | None = Field(default=None, ge=1)
+
+
+def _route(conn: apsw.Connection, route: AlertRoute) -> AlertRouteView:
+    chat = chats.get(conn, route.chat_id)
+    own = {"channel": chat.channel if chat else "", "chatName": chat.name if chat else None}
+    return view_of(AlertRouteView, route, **own)
+
+
+def _alert(alert: Alert, told: list[AlertTelling], public_url: str) -> AlertView:
+    trouble = alert.trouble
+    return view_of(
+        AlertView,
+        trouble,
+        id=alert.id,
+        link=link(public_url, trouble.page, trouble.page_id),
+        noticedAt=alert.noticed_at,
+        overAt=alert.over_at,
+        told=[view_of(AlertTellingView, each) for each in told if each.alert_id == alert.id],
+    )
+
+
+@endpoint("GET", "/api/alerts")
+async def get_alerts(service: Service, *, query: LimitQuery) -> list[AlertView]:
+    """List what is not well, or was not, newest first. Without a route nothing is looked at."""
+    found = alerts.newest(service.reader, limit=query.limit)
+    told = tellings.of_alerts(service.reader, [each.id for each in found])
+    return [_alert(each, told, service.settings.public_url) for each in found]
+
+
+@endpoint("GET", "/api/alerts/routes")
+async def get_alert_routes(service: Service) -> list[AlertRouteView]:
+    """List the routes of alerts."""
+    return [_route(service.reader, each) for each in alert_routes.every(service.reader)]
+
+
+@endpoint("PUT", "/api/alerts/routes/{name}", {400: "the name or a setting is wrong", 404: "there is no such chat"})
+async def put_alert_route(service: Service, *, name: str, body: AlertRouteBody) -> SavedAlertRoute:
+    """Let alerts go to a chat, or change how. Everything that is not well then is told to a new route."""
+    given = body.model_dump(exclude_unset=True, exclude={"chatId"})
+    changes = {_FIELDS[field]: value for field, value in given.items()}
+
+    def work(conn: apsw.Connection) -> SavedAlertRoute:
+        saved = routes.save(conn, name, body.chatId, changes, now_ms=clock.now_ms())
+        return {"ok": True, "route": _route(conn, saved)}
+
+    return await service.change(work)
+
+
+@endpoint("DELETE", "/api/alerts/routes/{name}", {404: "there is no such route"})
+async def delete_alert_route(service: Service, *, name: str) -> Ok:
+    """Send no more alerts there."""
+    await service.change(lambda conn: routes.delete(conn, name))
+    return OK
+
+
+ENDPOINTS = (get_alerts, get_alert_routes, put_alert_route, delete_alert_route)
