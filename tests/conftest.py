@@ -1,7 +1,6 @@
 import gc
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import hypothesis
@@ -56,12 +55,10 @@ def pytest_collection(session):
 
 
 def pytest_collection_finish(session):
+    # At its first test Hypothesis asks the collector who knows its generator of chance, and what is frozen is unseen.
+    hypothesis.find(hypothesis.strategies.none(), lambda _: True)
     gc.collect()
-    if sys.version_info < (
-        3,
-        14,
-    ):  # there Hypothesis asks the collector who has a generator of chance; frozen is unseen
-        gc.freeze()
+    gc.freeze()
     gc.enable()
 
 
