@@ -1,5 +1,6 @@
 """From the queue's schema to that of who may talk to whom: what worked goes on as it was."""
 
+import shutil
 from importlib.resources import files
 from pathlib import Path
 
@@ -32,10 +33,10 @@ SEED = """
 """
 
 
-@pytest.fixture
-def conn(tmp_path):
-    """A file of the release before, brought up to this one."""
-    path = tmp_path / "p.db"
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory):
+    """A file of the release before, brought up to this one; tests work on copies."""
+    path = tmp_path_factory.mktemp("migrated") / "p.db"
     before = open_connection(path)
     with transaction(before):
         for name in ("0001_first_light.sql", "0002_queue.sql"):
@@ -43,7 +44,13 @@ def conn(tmp_path):
         rows(before, SEED)
     before.close()
     migrate(path)
-    after = open_connection(path)
+    return path
+
+
+@pytest.fixture
+def conn(migrated, tmp_path):
+    """A connection to such a file for one test."""
+    after = open_connection(Path(shutil.copy(migrated, tmp_path / "p.db")))
     yield after
     after.close()
 
