@@ -27,6 +27,7 @@ SCRIPTS = (
     "format",
     "files",
     "side",
+    "contents",
     "message",
     "log",
     "steps",

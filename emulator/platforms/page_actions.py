@@ -54,6 +54,8 @@ class PageActions:
             *self._discord.routes(f"{base}/{{platform:discord}}"),
             web.post(telegram + "/topics", self._create_topic),
             web.post(telegram + "/stop", self._stop),
+            web.post(telegram + "/vote", self._vote),
+            web.post(telegram + "/admin", self._make_admin),
         ]
 
     async def _say(self, request: web.Request) -> web.Response:
@@ -118,6 +120,18 @@ class PageActions:
         body = await read_json(request)
         done = self._chat_actions.stop_draft(text(body, "chat"), int(body.get("draft") or 0), _number(body, "thread"))
         return web.json_response(done, status=201)
+
+    async def _vote(self, request: web.Request) -> web.Response:
+        """A person chooses ``options`` of a poll, by number; an empty list takes the vote back."""
+        body = await read_json(request)
+        options = [int(each) for each in body.get("options") or []]
+        return web.json_response(self._chat_actions.vote(*_message(body), text(body, "person"), options), status=201)
+
+    async def _make_admin(self, request: web.Request) -> web.Response:
+        """The owner of a group makes the bot an administrator; ``admin: false`` takes it back."""
+        body = await read_json(request)
+        is_admin = body.get("admin") is not False
+        return web.json_response(self._chat_actions.make_admin(text(body, "chat"), is_admin=is_admin), status=201)
 
     async def _create_topic(self, request: web.Request) -> web.Response:
         body = await read_json(request)

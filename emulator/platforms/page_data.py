@@ -10,6 +10,7 @@ from emulator.platforms.discord.component_tree import BUTTON
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.initial_people import bot_name, bot_username
 from emulator.platforms.store import FakeChat, FakeMessage, Platform, PlatformStore
+from emulator.platforms.telegram import contents, standing
 from emulator.platforms.telegram.updates import UpdateDelivery
 
 PREVIEW = 80
@@ -52,12 +53,21 @@ class PageData:
             "title": chat.title,
             "members": list(chat.members),
             "topics": _topics(chat),
+            "general": _general(chat),
             "parent": chat.facts.get("parent"),
             "blocked": bool(chat.facts.get("blocked")),
+            "admin": standing.of(chat, standing.BOT)["status"] == "administrator",
+            "description": chat.facts.get("description", ""),
+            "pinned": self._pinned(chat),
             "preview": _preview(last) if last else "",
             "last_ms": last.created_ms if last else None,
             "last_is_bot": last.is_bot if last else False,
         }
+
+    def _pinned(self, chat: FakeChat) -> list[dict[str, Any]]:
+        """The pinned messages that are still there, the newest first, in one line each."""
+        found = (self._store.message(chat, each) for each in reversed(chat.facts.get("pinned", ())))
+        return [{"id": each.id, "preview": _preview(each)} for each in found if each is not None]
 
     def older(self, chat: FakeChat, *, before: int) -> dict[str, Any]:
         """Messages before the number *before*, oldest first, and whether there are older ones."""
@@ -111,6 +121,9 @@ class PageData:
             "reacted": reactions.read(detail),
             "files": [{**file, "is_shown": page_files.is_shown(file["mime"])} for file in files.of(detail)],
             "album": detail.get("media_group_id"),
+            "poll": detail.get("poll"),
+            "content": detail.get("content"),
+            "forwarded_from": self._forwarded_from(detail.get("origin")),
             "keyboard": detail.get("keyboard") or _keyboard(detail.get("components", [])),
             "state": detail.get("state"),
             "command": detail.get("command"),
@@ -120,6 +133,13 @@ class PageData:
             "is_ephemeral": bool(detail.get("flags", 0) & 64),
             "only_for": detail.get("for"),
         }
+
+    def _forwarded_from(self, origin: Mapping[str, Any] | None) -> str | None:
+        """The name of the author of a forwarded message."""
+        if origin is None:
+            return None
+        person = self._store.person("telegram", origin["author"] or "")
+        return person.name if person else bot_name(self._store)
 
     def find(self, platform: Platform, chat_id: str, message_id: str) -> dict[str, Any] | None:
         """The message of a live event, or None if it is deleted."""
@@ -136,10 +156,9 @@ def _preview(message: FakeMessage) -> str:
 
 
 def _texts(message: FakeMessage) -> list[str]:
-    """The text of the message, those of its components, and its poll in words."""
-    poll = message.detail.get("poll")
-    asked = [f"Poll: {poll['question']}", *(f"- {each}" for each in poll["options"])] if poll else []
-    return [*([message.text] if message.text or not asked else []), *_of_components(message), *asked]
+    """The text of the message, those of its components, and its poll, place or contact in words."""
+    special = contents.words(message.detail)
+    return [*([message.text] if message.text or not special else []), *_of_components(message), *special]
 
 
 def _of_components(message: FakeMessage) -> list[str]:
@@ -153,6 +172,15 @@ def _topics(chat: FakeChat) -> list[dict[str, Any]]:
         {"id": topic, "name": names.get(str(topic), f"Topic {topic}"), "is_closed": topic in closed}
         for topic in chat.facts.get("topics", ())
     ]
+
+
+def _general(chat: FakeChat) -> dict[str, Any]:
+    """The General topic, whose messages have no number."""
+    return {
+        "name": chat.facts.get("topic_names", {}).get(str(standing.GENERAL), "General"),
+        "is_closed": standing.GENERAL in chat.facts.get("closed_topics", ()),
+        "is_hidden": bool(chat.facts.get("general_hidden")),
+    }
 
 
 def _keyboard(components: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]] | None:

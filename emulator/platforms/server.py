@@ -109,11 +109,14 @@ class Platforms:
             self.register,
         )
         clock = self._config.clock
+        telegram = self._telegram
         actions = PageActions(
             clock,
             self._store,
             self._telegram_people,
-            TelegramChatActions(clock, self._store, self._bus, self._telegram_people),
+            TelegramChatActions(
+                clock, self._store, self._bus, self._telegram_people, telegram.objects, telegram.updates
+            ),
             self._interactions,
             self._discord_people,
             DiscordUses(self._store, self._discord, self._interactions, self._discord_people),

@@ -219,10 +219,15 @@ class PlatformStore:
 
     def join(self, chat: FakeChat, person_id: str) -> None:
         if person_id not in chat.members:
-            self.conn.execute(
-                "UPDATE chats SET members = ? WHERE platform = ? AND id = ?",
-                (_dump((*chat.members, person_id)), chat.platform, chat.id),
-            )
+            self._set_members(chat, (*chat.members, person_id))
+
+    def leave(self, chat: FakeChat, person_id: str) -> None:
+        self._set_members(chat, tuple(each for each in chat.members if each != person_id))
+
+    def _set_members(self, chat: FakeChat, members: tuple[str, ...]) -> None:
+        self.conn.execute(
+            "UPDATE chats SET members = ? WHERE platform = ? AND id = ?", (_dump(members), chat.platform, chat.id)
+        )
 
     def next_message_id(self, chat: FakeChat) -> int:
         """The next message id of the chat: Telegram counts messages per chat."""

@@ -2,7 +2,7 @@
 const WRAP = {bold: "b", italic: "i", underline: "u", strikethrough: "s", code: "code"};
 function entityNode(entity, text, children) {
   if (WRAP[entity.type]) return el(WRAP[entity.type], {}, children);
-  if (entity.type === "pre") return el("pre", {"data-language": entity.language || null}, el("code", {}, children));
+  if (entity.type === "pre") return el("pre", {tabindex: "0", "data-language": entity.language || null}, el("code", {}, children));
   if (entity.type === "spoiler") return el("span", {class: "spoiler", tabindex: "0"}, children);
   if (entity.type.endsWith("blockquote")) return el("blockquote", {}, children);
   if (entity.type === "text_link") return link(entity.url, children);
@@ -61,7 +61,7 @@ function fromDiscord(text) {
   text.split(/(```[\s\S]*?(?:```|$))/).forEach((piece, index) => {
     if (index % 2) {
       const match = piece.match(/^```(?:([\w+#-]+)\n|\n)?([\s\S]*?)\n?(?:```)?$/);
-      parts.push(el("pre", {"data-language": match[1] || null}, el("code", {}, match[2])));
+      parts.push(el("pre", {tabindex: "0", "data-language": match[1] || null}, el("code", {}, match[2])));
     } else if (piece) parts.push(...blocks(piece.replace(/^\n/, "").replace(/\n$/, "")));
   });
   return parts;

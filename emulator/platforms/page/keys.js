@@ -7,9 +7,6 @@ $("#show-events").addEventListener("click", () => { view("events"); $("#hide-eve
 $("#hide-events").addEventListener("click", () => { view("chat"); $("#show-events").focus(); });
 $("#only-refused").addEventListener("change", drawSteps);
 for (const tab of document.querySelectorAll(".tabs button")) tab.addEventListener("click", () => goTo(tab.dataset.platform));
-$(".tabs").addEventListener("keydown", (event) => {
-  if (["ArrowLeft", "ArrowRight"].includes(event.key)) { goTo(platform === "telegram" ? "discord" : "telegram"); $("#tab-" + platform).focus(); }
-});
 $(".people").addEventListener("keydown", (event) => {
   const move = {ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1}[event.key];
   if (!move || event.target.tagName === "SELECT") return;
@@ -29,9 +26,12 @@ $(".log").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && event.target.matches("article")) { event.preventDefault(); event.target.querySelector(".more")?.click(); }
   if (event.key === "Escape") box.focus();
 });
+let lastTop = 0;
 $(".log").addEventListener("scroll", () => {
   const log = $(".log");
-  log.dataset.low = isLow(log) ? "yes" : "no";
+  if (isLow(log)) log.dataset.low = "yes";
+  else if (log.scrollTop < lastTop) log.dataset.low = "no";   // a row that grew scrolled nothing: only a person goes up
+  lastTop = log.scrollTop;
   if (log.scrollTop < 60 && hasOlder && log.dataset.chat === platform + chat && log.scrollHeight > log.clientHeight) showOlder();
 }, {passive: true});
 document.addEventListener("keydown", (event) => {

@@ -31,6 +31,8 @@ function reactions(message) {
   }));
 }
 function bodyOf(message) {
+  const content = contentOf(message);
+  if (content) return [content];
   if (message.state === "thinking") return [el("span", {class: "dots", "aria-hidden": "true"}, el("i"), el("i"), el("i")), " thinking…"];
   if (platform === "telegram") return fromEntities(message.text, message.entities);
   if (message.command) return [el("span", {class: "command"}, commandName(message.command) + " "), message.text];
@@ -67,7 +69,7 @@ function drawUnit(unit, next, last) {
     mine ? null : face(first.author.name, first.author.is_bot ? "bot" : first.author.name),
     el("div", {class: "bubble"},
       next && !mine && (!isMine(c) || platform === "discord") ? el("div", {class: "who"}, first.author.name) : null,
-      topicName(first), quoteOf(first), drawFiles(unit.messages.flatMap((m) => m.files)), text,
+      topicName(first), first.forwarded_from ? el("div", {class: "forwarded"}, "Forwarded from ", el("b", {}, first.forwarded_from)) : null, quoteOf(first), drawFiles(unit.messages.flatMap((m) => m.files)), text,
       keyboardOf(main), reactions(main),
       el("div", {class: "meta"},
         main.pings.length ? el("span", {class: "ping"}, "pinged " + main.pings.join(", ")) : null,

@@ -3,10 +3,8 @@ function drawSide() {
   document.documentElement.dataset.platform = platform;
   for (const tab of document.querySelectorAll(".tabs button")) {
     const chosen = tab.dataset.platform === platform;
-    tab.setAttribute("aria-selected", chosen);
-    tab.tabIndex = chosen ? 0 : -1;
+    tab.setAttribute("aria-current", chosen);
   }
-  $("main").setAttribute("aria-labelledby", "tab-" + platform);
   drawPeople();
   $("#add-chat").setAttribute("aria-label", platform === "telegram" ? "New group" : "New channel");
   const own = chatsOf(person);
@@ -16,6 +14,7 @@ function drawSide() {
 }
 function drawPeople() {
   const people = here().people;
+  $(".people").setAttribute("role", people.length > 6 ? "group" : "radiogroup");
   if (people.length > 6) {
     renew($(".people"), people, () => [el("select", {"aria-labelledby": "speak-as", onchange: (e) => bePerson(e.target.value)}, people.map((p) => el("option", {value: p.id, selected: p.id === person}, p.name)))]);
     return;
@@ -65,6 +64,11 @@ function drawHead() {
   block.hidden = c.kind === "thread";
   block.textContent = isMine(c) ? (c.blocked ? "Unblock" : "Block") : c.blocked ? "Add bot" : "Remove bot";
   block.setAttribute("aria-label", isMine(c) ? `${c.blocked ? "Unblock" : "Block"} the bot` : c.blocked ? "Add the bot again" : "Remove the bot from this chat");
+  $("#admin").hidden = platform !== "telegram" || isMine(c) || c.blocked;
+  $("#admin").textContent = c.admin ? "Admin ✓" : "Make admin";
+  $("#admin").setAttribute("aria-label", c.admin ? "Make the bot a member again" : "Make the bot an administrator");
+  $("#admin").setAttribute("aria-pressed", String(Boolean(c.admin)));
+  drawPinned(c);
   drawTopics(c);
   drawComposer(c);
 }
@@ -75,7 +79,7 @@ function drawTopics(c) {
   if (isChannel) { drawThreads(c.kind === "thread" ? chatOf(c.parent) ?? c : c); return; }
   if (!canHave) return;
   const chip = (id, name, isClosed) => el("button", {type: "button", "aria-pressed": String(topic === id), onclick: () => { topic = id; drawn.clear(); draw(); box.focus(); }}, name, isClosed ? el("span", {class: "closed"}, " closed") : null);
-  renew($(".topics"), c.topics, () => [...(c.topics.length ? [chip(null, "All"), chip(0, "General"), ...c.topics.map((t) => chip(t.id, t.name, t.is_closed))] : []),
+  renew($(".topics"), [c.topics, c.general], () => [...(c.topics.length ? [chip(null, "All"), ...(c.general.is_hidden ? [] : [chip(0, c.general.name, c.general.is_closed)]), ...c.topics.map((t) => chip(t.id, t.name, t.is_closed))] : []),
     el("button", {type: "button", class: "add", onclick: newTopic}, "New topic")]);
 }
 /** Discord: a channel and its threads, each a conversation of its own. */
@@ -85,6 +89,7 @@ function drawThreads(channel) {
   renew($(".topics"), [channel.id, threads.map((c) => [c.id, c.title])], () => [...(threads.length ? [chip(channel, titleOf(channel)), ...threads.map((c) => chip(c, c.title))] : []),
     el("button", {type: "button", class: "add", onclick: () => newThread(null), disabled: chatOf(chat).kind === "thread"}, "New thread")]);
 }
+$("#admin").addEventListener("click", () => post("admin", {chat, admin: !chatOf(chat).admin}));
 $("#block").addEventListener("click", () => post("block", {chat, blocked: !chatOf(chat).blocked}));
 
 // Several bots: each further account has a page of its own, beside this one.

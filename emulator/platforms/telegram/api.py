@@ -33,16 +33,24 @@ from emulator.platforms.telegram.calls import (
 from emulator.platforms.telegram.files import TelegramFiles
 from emulator.platforms.telegram.flood import FloodControl
 from emulator.platforms.telegram.methods.chats import TelegramChats
+from emulator.platforms.telegram.methods.content_messages import TelegramContentMessages
+from emulator.platforms.telegram.methods.copies import TelegramCopies
 from emulator.platforms.telegram.methods.drafts import TelegramDrafts
 from emulator.platforms.telegram.methods.managed import ManagedBots
 from emulator.platforms.telegram.methods.media_messages import TelegramMediaMessages
+from emulator.platforms.telegram.methods.members import TelegramMembers
 from emulator.platforms.telegram.methods.messages import TelegramMessages
-from emulator.platforms.telegram.methods.poll_messages import TelegramPollMessages
+from emulator.platforms.telegram.methods.pins import TelegramPins
+from emulator.platforms.telegram.methods.profile import TelegramProfile
+from emulator.platforms.telegram.methods.sender import TelegramSender
 from emulator.platforms.telegram.methods.setup import BOT_RIGHTS, TelegramSetup
+from emulator.platforms.telegram.methods.topics import TelegramTopics
 from emulator.platforms.telegram.objects import TelegramObjects
 from emulator.platforms.telegram.places import TelegramPlaces
 from emulator.platforms.telegram.updates import UpdateDelivery
 from shared.core import logs
+
+ASK = "Ask for it in an issue of Postroom, and say what your agent does with it."
 
 
 class FakeTelegram:
@@ -57,18 +65,29 @@ class FakeTelegram:
         self.updates = UpdateDelivery(config, store, bus, self._from_webhook)
         places = TelegramPlaces(store, FloodControl(config, store))
         self.managed = ManagedBots(store, self.objects, self.updates)
+        sender = TelegramSender(self._clock, store, bus, bot, self.objects, places)
         parts = (
             TelegramSetup(config, store, self.objects, self.updates),
-            TelegramMessages(config, store, bus, bot, self.objects, self.updates.queue, places),
-            TelegramMediaMessages(self._clock, store, bus, bot, self.objects, self.files, places),
-            TelegramPollMessages(self._clock, store, bus, bot, self.objects, places),
-            TelegramChats(store, bus, self.objects, places),
+            TelegramProfile(store, self.objects),
+            TelegramMessages(sender, self.updates.queue),
+            TelegramMediaMessages(sender, self.files),
+            TelegramContentMessages(sender, self.updates),
+            TelegramCopies(sender),
+            TelegramChats(store, self.objects, places),
+            TelegramMembers(sender, self.updates),
+            TelegramPins(sender),
+            TelegramTopics(sender),
             TelegramDrafts(bus, places),
             self.managed,
             self.files,
         )
         methods = [method for part in parts for method in part.methods()]
         self._methods: dict[str, ApiMethod] = {method.name.lower(): method for method in methods}
+
+    @property
+    def method_names(self) -> list[str]:
+        """The methods that this fake has."""
+        return sorted(method.name for method in self._methods.values())
 
     @property
     def token(self) -> str:
@@ -130,9 +149,7 @@ class FakeTelegram:
         try:
             if method is None:
                 logs.get().warning("telegram.method_unknown", method=name[:64])
-                is_known = schema.parameters(name) is not None
-                why = f"the fake Telegram does not serve {name}" if is_known else "method not found"
-                raise TelegramError(404, f"Not Found: {why}")
+                raise TelegramError(404, f"Not Found: {self._why_missing(name)}")
             for key in set(schema.unknown(name, params)) - set(uploads_of(params)):  # a file may have any name
                 logs.get().warning("telegram.parameter_unknown", method=method.name, parameter=key[:64])
             if (problem := schema.problem_of_call(name, params)) is not None:
@@ -142,6 +159,13 @@ class FakeTelegram:
             envelope = refusal.envelope()
         self._log(method.name if method else name, params, envelope, fault, (time.perf_counter() - started) * 1000)
         return envelope
+
+    def _why_missing(self, name: str) -> str:
+        """A method that Telegram has and this fake lacks is told from one that nobody has."""
+        known = schema.name_of(name)
+        if known is None:
+            return "method not found"
+        return f"{known} is not in this fake. {ASK} It has: {', '.join(self.method_names)}"
 
     async def _from_webhook(self, name: str, params: Params) -> None:
         await self.call(name, params)

@@ -3,12 +3,12 @@
 Source: https://core.telegram.org/bots/api#available-types
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from emulator.platforms import files
 from emulator.platforms.initial_people import TelegramBot
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
+from emulator.platforms.telegram import contents, standing
 from emulator.platforms.telegram.files import TelegramFiles
 
 
@@ -40,6 +40,11 @@ class TelegramObjects:
         wired = {"id": int(chat.id), "title": chat.title, "type": chat.kind}
         return {**wired, "is_forum": True} if chat.facts.get("topics") else wired
 
+    def member(self, chat: FakeChat, person: FakePerson | None) -> dict[str, Any]:
+        """The ChatMember object of a person; None: of the bot."""
+        key, user = (standing.BOT, self.me) if person is None else (person.id, self.person(person))
+        return {**standing.of(chat, key), "user": user}
+
     def message(self, chat: FakeChat, message: FakeMessage, *, with_reply: bool = True) -> dict[str, Any]:
         """The Message object; it nests the message that it replies to, one level deep."""
         person = None if message.is_bot else self._store.person("telegram", message.author)
@@ -51,6 +56,8 @@ class TelegramObjects:
         }
         if "thread" in message.detail:
             wired.update(message_thread_id=message.detail["thread"], is_topic_message=True)
+        if (origin := message.detail.get("origin")) is not None:
+            wired["forward_origin"] = self._origin(origin)
         if with_reply and (reply_to := message.detail.get("reply_to")) is not None:
             replied = self._store.message(chat, reply_to)
             if replied is not None:
@@ -62,10 +69,17 @@ class TelegramObjects:
             wired["reply_markup"] = {"inline_keyboard": message.detail["keyboard"]}
         return wired
 
+    def _origin(self, kept: dict[str, Any]) -> dict[str, Any]:
+        """The MessageOrigin object; nobody here hides the account in forwards."""
+        person = self._store.person("telegram", kept["author"] or "")
+        return {"type": "user", "date": kept["date"], "sender_user": self.person(person) if person else self.me}
+
     def _content(self, message: FakeMessage) -> dict[str, Any]:
-        """The text with its entities, the poll, or the files with their caption."""
+        """The text with its entities, the poll, the place ..., or the files with their caption."""
         if "poll" in message.detail:
-            return {"poll": _poll(message.detail["poll"])}
+            return {"poll": contents.wired_poll(message.detail["poll"])}
+        if "content" in message.detail:
+            return dict(message.detail["content"])
         entities = message.detail.get("entities")
         shown = files.of(message.detail)
         if not shown:
@@ -76,23 +90,3 @@ class TelegramObjects:
         if message.text:
             wired["caption"] = message.text
         return {**wired, **({"caption_entities": entities} if entities else {})}
-
-
-def _poll(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The Poll object; nobody has voted."""
-    options = [
-        {"persistent_id": str(number), "text": each, "voter_count": 0} for number, each in enumerate(kept["options"])
-    ]
-    return {
-        "id": kept["id"],
-        "question": kept["question"],
-        "options": options,
-        "total_voter_count": 0,
-        "is_closed": False,
-        "is_anonymous": kept["anonymous"],
-        "type": "regular",
-        "allows_multiple_answers": kept["multiple"],
-        "allows_revoting": True,
-        "members_only": False,
-        **({"open_period": kept["open_s"]} if kept["open_s"] else {}),
-    }

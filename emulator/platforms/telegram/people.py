@@ -13,6 +13,7 @@ from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.errors import ActionRefused
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
+from emulator.platforms.telegram import standing
 from emulator.platforms.telegram.markup import find, utf16_length
 from emulator.platforms.telegram.methods.managed import TAP
 from emulator.platforms.telegram.objects import TelegramObjects
@@ -64,6 +65,7 @@ class TelegramPeople:
         chat = self._chat(person, chat_id)
         if chat.facts.get("blocked"):
             raise ActionRefused(f"the bot is blocked in {chat.title}; unblock it first")
+        _check_may_write(chat, person, thread)
         if thread is not None and thread not in chat.facts.get("topics", ()):
             self._store.set_facts(chat, topics=[*chat.facts.get("topics", ()), thread])
         if not chat.facts.get("started"):
@@ -142,7 +144,7 @@ class TelegramPeople:
     def block(self, chat_id: str, *, is_blocked: bool) -> dict[str, Any]:
         """The person blocks or unblocks the bot; in a group, an admin removes it or adds it again."""
         chat = self._known(chat_id)
-        self._store.set_facts(chat, blocked=is_blocked)
+        self._store.set_facts(chat, blocked=is_blocked, left=None, standing={standing.BOT: None})
         was, now = ("member", "kicked") if is_blocked else ("kicked", "member")
         update_id = self._push_membership(chat, was, now)
         self._bus.publish("chat", {"platform": "telegram", "chat": chat.id})
@@ -167,6 +169,7 @@ class TelegramPeople:
         chat, person = self._known(chat_id), self._person(person_id)
         if chat.kind == "private":
             raise ActionRefused("nobody can join a private chat")
+        _check_not_banned(chat, person)
         self._store.join(chat, person.id)
         self._bus.publish("chat", {"platform": "telegram", "chat": chat.id})
         return {"chat": chat.id, "person": person.id}
@@ -200,12 +203,16 @@ class TelegramPeople:
     def _push_membership(self, chat: FakeChat, was: str, now: str) -> int | None:
         """Push the update about the bot's new status in *chat*."""
         me = self._objects.me
+        return self.push_standing(chat, _membership(me, was), _membership(me, now))
+
+    def push_standing(self, chat: FakeChat, was: Mapping[str, Any], now: Mapping[str, Any]) -> int | None:
+        """Push that the owner of *chat* made the bot another ChatMember; the id of the update."""
         change = {
             "chat": self._objects.chat(chat),
             "from": self._objects.person(self._person(chat.members[0])),
             "date": self._clock.now_ms() // 1000,
-            "old_chat_member": _membership(me, was),
-            "new_chat_member": _membership(me, now),
+            "old_chat_member": was,
+            "new_chat_member": now,
         }
         return self._updates.push("my_chat_member", change, chat=chat.id, person=chat.members[0])
 
@@ -303,6 +310,7 @@ class TelegramPeople:
             self._store.add_chat(chat)
         if chat is None or (chat.kind == "private" and chat.id != person.id):
             raise ActionRefused(f"{person.name} can't write in chat {chat_id}")
+        _check_not_banned(chat, person)
         self._store.join(chat, person.id)
         return chat
 
@@ -326,6 +334,22 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 def _membership(user: Mapping[str, Any], status: str) -> dict[str, Any]:
     return {"user": user, "status": status, **({"until_date": 0} if status == "kicked" else {})}
+
+
+def _check_not_banned(chat: FakeChat, person: FakePerson) -> None:
+    if standing.of(chat, person.id)["status"] == "kicked":
+        raise ActionRefused(f"{person.name} is banned from {chat.title}; the bot can take that back")
+
+
+def _check_may_write(chat: FakeChat, person: FakePerson, thread: int | None) -> None:
+    """What the bot restricted: a person, all people of the group, or a topic. Administrators may write all the same."""
+    own = standing.of(chat, person.id)
+    if own["status"] in ("creator", "administrator"):
+        return
+    if not {"can_send_messages": True, **chat.facts.get("permissions", {}), **own}["can_send_messages"]:
+        raise ActionRefused(f"{person.name} may not write in {chat.title}: the bot restricted it")
+    if (thread or standing.GENERAL) in chat.facts.get("closed_topics", ()):
+        raise ActionRefused("this topic is closed; only administrators write in it")
 
 
 def _check(text: str, *, is_caption: bool) -> None:

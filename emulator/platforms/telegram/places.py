@@ -4,6 +4,7 @@ Source: https://core.telegram.org/bots/api#sendmessage, #replyparameters
 """
 
 from emulator.platforms.store import FakeChat, FakeMessage, PlatformStore
+from emulator.platforms.telegram import standing
 from emulator.platforms.telegram.calls import Params, TelegramError, integer, is_true, parse_nested
 from emulator.platforms.telegram.flood import FloodControl
 
@@ -30,10 +31,15 @@ class TelegramPlaces:
                 400, "Bad Request: group chat was upgraded to a supergroup chat", migrate_to_chat_id=new
             )
         if chat.facts.get("blocked"):
-            is_private = chat.kind == "private"
-            why = "bot was blocked by the user" if is_private else f"bot was kicked from the {chat.kind} chat"
+            gone = "is not a member of" if chat.facts.get("left") else "was kicked from"
+            why = "bot was blocked by the user" if chat.kind == "private" else f"bot {gone} the {chat.kind} chat"
             raise TelegramError(403, f"Forbidden: {why}")
         return chat
+
+    def need(self, chat: FakeChat, right: str, words: str) -> None:
+        """Refuse a bot that lacks *right* in a group: "not enough rights to" *words*."""
+        if right and not standing.has_right(chat, right):
+            raise TelegramError(400, f"Bad Request: not enough rights to {words}")
 
     def thread(self, chat: FakeChat, params: Params) -> int | None:
         """The topic, which must belong to the chat. The General topic has no id: Telegram does not find 1."""
@@ -42,7 +48,7 @@ class TelegramPlaces:
         thread = integer(params["message_thread_id"], -1)
         if thread == 1 or thread not in chat.facts.get("topics", ()):
             raise TelegramError(400, "Bad Request: message thread not found")
-        if thread in chat.facts.get("closed_topics", ()):
+        if thread in chat.facts.get("closed_topics", ()) and not standing.has_right(chat, "can_manage_topics"):
             raise TelegramError(400, "Bad Request: TOPIC_CLOSED")
         return thread
 
@@ -65,9 +71,9 @@ class TelegramPlaces:
             raise TelegramError(400, f"Bad Request: message to {verb} not found")
         return message
 
-    def own_message(self, chat: FakeChat, params: Params) -> FakeMessage:
-        """The bot's message that a call edits."""
-        message = self.message(chat, params, "edit")
+    def own_message(self, chat: FakeChat, params: Params, verb: str = "edit") -> FakeMessage:
+        """The bot's message that a call changes."""
+        message = self.message(chat, params, verb)
         if not message.is_bot:
             raise TelegramError(400, "Bad Request: message can't be edited")
         return message

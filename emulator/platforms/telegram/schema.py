@@ -24,8 +24,13 @@ def spec() -> dict[str, Any]:
 
 def parameters(method: str) -> Mapping[str, list[Any]] | None:
     """The parameters of *method*, whose case does not matter; None if there is no such method."""
-    name = _names().get(method.lower())
+    name = name_of(method)
     return None if name is None else dict(spec()["methods"][name]["fields"])
+
+
+def name_of(method: str) -> str | None:
+    """The name as documented of a method in any case; None if there is no such method."""
+    return _names().get(method.lower())
 
 
 @cache

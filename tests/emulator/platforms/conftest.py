@@ -190,7 +190,7 @@ class World:
         await self.session.close()
         self._kept.close()
 
-    async def bot(self, method: str, **params: Any) -> dict[str, Any]:
+    async def bot(self, method: str, /, **params: Any) -> dict[str, Any]:
         """Call Telegram's API with JSON; returns the envelope."""
         url = f"{self.env['TELEGRAM_API_BASE']}/bot{self.env['TELEGRAM_BOT_TOKEN']}/{method}"
         async with self.session.post(url, json=params) as response:

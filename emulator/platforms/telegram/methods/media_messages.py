@@ -8,10 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from emulator.platforms import files
-from emulator.platforms.bus import EventBus
-from emulator.platforms.config import Clock
-from emulator.platforms.initial_people import TelegramBot
-from emulator.platforms.store import FakeChat, FakeMessage, PlatformStore
 from emulator.platforms.telegram.calls import (
     ApiMethod,
     MethodResult,
@@ -23,9 +19,7 @@ from emulator.platforms.telegram.calls import (
     uploads_of,
 )
 from emulator.platforms.telegram.files import TelegramFiles
-from emulator.platforms.telegram.methods.messages import NOT_MODIFIED
-from emulator.platforms.telegram.objects import TelegramObjects
-from emulator.platforms.telegram.places import TelegramPlaces
+from emulator.platforms.telegram.methods.sender import TelegramSender
 from emulator.platforms.telegram.texts import formatted_caption
 
 SINGLE: Mapping[str, str] = {
@@ -45,21 +39,12 @@ _FAMILY = {"photo": "visual", "video": "visual", "document": "document", "audio"
 class TelegramMediaMessages:
     """Sends and changes messages with files."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        store: PlatformStore,
-        bus: EventBus,
-        bot: TelegramBot,
-        objects: TelegramObjects,
-        kept: TelegramFiles,
-        places: TelegramPlaces,
-    ) -> None:
-        self._clock, self._store, self._bus, self._bot = clock, store, bus, bot
-        self._objects, self._files, self._places = objects, kept, places
+    def __init__(self, sender: TelegramSender, kept: TelegramFiles) -> None:
+        self._sender, self._files = sender, kept
+        self._objects, self._places = sender.objects, sender.places
 
     def methods(self) -> tuple[ApiMethod, ...]:
-        single = tuple(ApiMethod(name, self._sender(kind)) for name, kind in SINGLE.items())
+        single = tuple(ApiMethod(name, self._sending(kind)) for name, kind in SINGLE.items())
         return (
             *single,
             ApiMethod("sendMediaGroup", self._send_media_group),
@@ -67,18 +52,16 @@ class TelegramMediaMessages:
             ApiMethod("editMessageMedia", self._edit_media),
         )
 
-    def _sender(self, kind: str) -> Callable[[Params], Awaitable[MethodResult]]:
+    def _sending(self, kind: str) -> Callable[[Params], Awaitable[MethodResult]]:
         async def send(params: Params) -> MethodResult:
             caption = formatted_caption(params)
             buttons = keyboard(params)
             chat = self._places.writable(params)
-            placed = self._placed(chat, params)
+            placed = self._sender.placed(chat, params, buttons)
             shown = self._take_file(kind, params.get(kind), params, params)
             self._places.flood.take(chat)
             detail = {**placed, "files": [shown], "entities": list(caption.entities)}
-            if buttons is not None:
-                detail["keyboard"] = buttons
-            return MethodResult(self._objects.message(chat, self._add(chat, caption.text, detail)))
+            return self._sender.sent(chat, caption.text, detail)
 
         return send
 
@@ -89,14 +72,14 @@ class TelegramMediaMessages:
             raise TelegramError(400, "Bad Request: can't parse media JSON object")
         _check_album(items)
         chat = self._places.writable(params)
-        placed = {**self._placed(chat, params), "media_group_id": str(secrets.randbits(53))}
+        placed = {**self._sender.placed(chat, params, None), "media_group_id": str(secrets.randbits(53))}
         made = []
         for item in items:
             caption = formatted_caption(item)
             shown = self._take_file(str(item["type"]), item.get("media"), params, item)
             made.append((caption.text, {**placed, "files": [shown], "entities": list(caption.entities)}))
         self._places.flood.take(chat, len(items))
-        sent = [self._add(chat, text, detail) for text, detail in made]
+        sent = [self._sender.add(chat, text, detail) for text, detail in made]
         return MethodResult([self._objects.message(chat, message) for message in sent])
 
     async def _edit_caption(self, params: Params) -> MethodResult:
@@ -105,7 +88,7 @@ class TelegramMediaMessages:
         message = self._places.own_message(chat, params)
         if not files.of(message.detail):
             raise TelegramError(400, "Bad Request: there is no caption in the message to edit")
-        return self._change(chat, message, caption.text, {"entities": list(caption.entities)}, buttons)
+        return self._sender.edit(chat, message, buttons, caption.text, entities=list(caption.entities))
 
     async def _edit_media(self, params: Params) -> MethodResult:
         item, buttons = parse_nested(params.get("media", "{}")), keyboard(params)
@@ -119,48 +102,15 @@ class TelegramMediaMessages:
         if is_album and _FAMILY.get(before[0]["kind"]) != _FAMILY.get(str(item["type"])):
             raise TelegramError(400, "Bad Request: can't use media of the specified type in the album")
         shown = self._take_file(str(item["type"]), item.get("media"), params, item)
-        detail = {"entities": list(caption.entities), "files": [shown]}
-        return self._change(chat, message, caption.text, detail, buttons)
-
-    def _change(
-        self, chat: FakeChat, message: FakeMessage, text: str, facts: dict[str, Any], buttons: list[Any] | None
-    ) -> MethodResult:
-        detail = {key: value for key, value in message.detail.items() if key != "keyboard"} | facts
-        if buttons is not None:
-            detail["keyboard"] = buttons
-        if (text, detail) == (message.text, message.detail):
-            raise TelegramError(400, NOT_MODIFIED)
-        self._places.flood.take(chat)
-        message = self._store.change(message, text=text, detail=detail, edited_ms=self._clock.now_ms())
-        self._publish(message)
-        return MethodResult(self._objects.message(chat, message))
+        given = list(caption.entities)
+        return self._sender.edit(chat, message, buttons, caption.text, entities=given, files=[shown])
 
     def _take_file(self, kind: str, value: Any, params: Params, about: Mapping[str, Any]) -> dict[str, Any]:
         """The entry of ``detail["files"]``; *about* holds what the call says about the file."""
         given = UploadedParams({}, uploads_of(params))
-        shown = self._files.take(kind, value, given, now_ms=self._clock.now_ms())
+        shown = self._files.take(kind, value, given, now_ms=self._sender.clock.now_ms())
         known = {key: int(about[key]) for key in ("width", "height", "duration") if about.get(key)}
         return {**known, **shown}
-
-    def _placed(self, chat: FakeChat, params: Params) -> dict[str, Any]:
-        placed = {"thread": self._places.thread(chat, params), "reply_to": self._places.reply_to(chat, params)}
-        return {key: value for key, value in placed.items() if value is not None}
-
-    def _add(self, chat: FakeChat, text: str, detail: Mapping[str, Any]) -> FakeMessage:
-        message = self._store.add_message(
-            chat,
-            str(self._store.next_message_id(chat)),
-            author=str(self._bot.id),
-            is_bot=True,
-            text=text,
-            detail=detail,
-            now_ms=self._clock.now_ms(),
-        )
-        self._publish(message)
-        return message
-
-    def _publish(self, message: FakeMessage) -> None:
-        self._bus.publish("message", {"platform": "telegram", "chat": message.chat, "id": message.id})
 
 
 def _check_album(items: list[dict[str, Any]]) -> None:

@@ -3,13 +3,7 @@
 Source: https://core.telegram.org/bots/api#available-methods
 """
 
-from typing import Any
-
 from emulator.platforms import files, reactions
-from emulator.platforms.bus import EventBus
-from emulator.platforms.config import PlatformsConfig
-from emulator.platforms.initial_people import TelegramBot
-from emulator.platforms.store import FakeMessage, PlatformStore
 from emulator.platforms.telegram.calls import (
     ApiMethod,
     MethodResult,
@@ -20,17 +14,12 @@ from emulator.platforms.telegram.calls import (
     parse_nested,
 )
 from emulator.platforms.telegram.methods import managed
-from emulator.platforms.telegram.objects import TelegramObjects
-from emulator.platforms.telegram.places import TelegramPlaces
+from emulator.platforms.telegram.methods.sender import TelegramSender
 from emulator.platforms.telegram.queue import UpdateQueue
 from emulator.platforms.telegram.texts import formatted_text
 
 TYPING_MS = 5_000
 DELETE_LIFE_MS = 48 * 3_600_000  # how long a bot may delete a message
-NOT_MODIFIED = (
-    "Bad Request: message is not modified: specified new message content and reply markup are exactly the"
-    " same as a current content and reply markup of the message"
-)
 QUERY_LIFE_MS = 150_000  # how long a bot may answer a button press
 _ACTIONS = (
     "typing upload_photo record_video upload_video record_voice upload_voice upload_document choose_sticker"
@@ -48,19 +37,9 @@ REACTIONS = frozenset(_REACTIONS.split())
 class TelegramMessages:
     """Every method first checks the chat, then the topic, the message and the rate limit."""
 
-    def __init__(
-        self,
-        config: PlatformsConfig,
-        store: PlatformStore,
-        bus: EventBus,
-        bot: TelegramBot,
-        objects: TelegramObjects,
-        queue: UpdateQueue,
-        places: TelegramPlaces,
-    ) -> None:
-        self._store, self._bus, self._bot = store, bus, bot
-        self._objects, self._queue, self._places = objects, queue, places
-        self._clock = config.clock
+    def __init__(self, sender: TelegramSender, queue: UpdateQueue) -> None:
+        self._sender, self._queue = sender, queue
+        self._store, self._bus, self._places, self._clock = sender.store, sender.bus, sender.places, sender.clock
 
     def methods(self) -> tuple[ApiMethod, ...]:
         return (
@@ -78,26 +57,12 @@ class TelegramMessages:
         formatted = formatted_text(params)
         buttons = keyboard(params)
         chat = self._places.writable(params)
-        thread = self._places.thread(chat, params)
-        reply_to = self._places.reply_to(chat, params)
-        self._places.flood.take(chat)
-        detail: dict[str, Any] = {"entities": list(formatted.entities)}
         asked = managed.request_in(params)
         if asked is not None:
             buttons = [[{"text": asked["text"], "callback_data": managed.TAP}]]
-        given = {"reply_to": reply_to, "thread": thread, "keyboard": buttons, "bot_request": asked}
-        detail |= {key: value for key, value in given.items() if value is not None}
-        message = self._store.add_message(
-            chat,
-            str(self._store.next_message_id(chat)),
-            author=str(self._bot.id),
-            is_bot=True,
-            text=formatted.text,
-            detail=detail,
-            now_ms=self._clock.now_ms(),
-        )
-        self._publish(message)
-        return MethodResult(self._objects.message(chat, message))
+        detail = {"entities": list(formatted.entities), **self._sender.placed(chat, params, buttons)}
+        self._places.flood.take(chat)
+        return self._sender.sent(chat, formatted.text, {**detail, **({"bot_request": asked} if asked else {})})
 
     async def _send_chat_action(self, params: Params) -> MethodResult:
         action = str(params.get("action") or "")
@@ -115,31 +80,12 @@ class TelegramMessages:
         message = self._places.own_message(chat, params)
         if files.of(message.detail):
             raise TelegramError(400, "Bad Request: there is no text in the message to edit")
-        entities = list(formatted.entities)
-        same = message.text == formatted.text and message.detail.get("entities") == entities
-        if same and message.detail.get("keyboard") == buttons:
-            raise TelegramError(400, NOT_MODIFIED)
-        self._places.flood.take(chat)
-        detail = {key: value for key, value in message.detail.items() if key != "keyboard"} | {"entities": entities}
-        if buttons is not None:
-            detail["keyboard"] = buttons
-        message = self._store.change(message, text=formatted.text, detail=detail, edited_ms=self._clock.now_ms())
-        self._publish(message)
-        return MethodResult(self._objects.message(chat, message))
+        return self._sender.edit(chat, message, buttons, formatted.text, entities=list(formatted.entities))
 
     async def _edit_reply_markup(self, params: Params) -> MethodResult:
         buttons = keyboard(params)
         chat = self._places.writable(params)
-        message = self._places.own_message(chat, params)
-        if message.detail.get("keyboard") == buttons:
-            raise TelegramError(400, NOT_MODIFIED)
-        self._places.flood.take(chat)
-        detail = {key: value for key, value in message.detail.items() if key != "keyboard"}
-        if buttons is not None:
-            detail["keyboard"] = buttons
-        message = self._store.change(message, detail=detail, edited_ms=self._clock.now_ms())
-        self._publish(message)
-        return MethodResult(self._objects.message(chat, message))
+        return self._sender.edit(chat, self._places.own_message(chat, params), buttons)
 
     async def _delete_message(self, params: Params) -> MethodResult:
         chat = self._places.writable(params)
@@ -148,7 +94,7 @@ class TelegramMessages:
         if is_old or (not message.is_bot and chat.kind != "private"):
             raise TelegramError(400, "Bad Request: message can't be deleted")
         self._store.delete(message, now_ms=self._clock.now_ms())
-        self._publish(message)
+        self._sender.publish(message)
         return MethodResult(True)
 
     async def _delete_messages(self, params: Params) -> MethodResult:
@@ -172,8 +118,8 @@ class TelegramMessages:
         emoji = [str(reaction.get("emoji")) for reaction in given if reaction.get("type") == "emoji"]
         if len(emoji) != len(given) or not REACTIONS.issuperset(emoji):
             raise TelegramError(400, "Bad Request: REACTION_INVALID")
-        detail = reactions.chosen(message.detail, str(self._bot.id), emoji)
-        self._publish(self._store.change(message, detail=detail, edited_ms=None))
+        detail = reactions.chosen(message.detail, str(self._sender.bot.id), emoji)
+        self._sender.publish(self._store.change(message, detail=detail, edited_ms=None))
         return MethodResult(True)
 
     async def _answer_callback_query(self, params: Params) -> MethodResult:
@@ -189,6 +135,3 @@ class TelegramMessages:
             notice = {"platform": "telegram", "chat": pressed.chat, "person": pressed.person, "text": text}
             self._bus.publish("notice", {**notice, "is_alert": is_true(params.get("show_alert"))})
         return MethodResult(True)
-
-    def _publish(self, message: FakeMessage) -> None:
-        self._bus.publish("message", {"platform": "telegram", "chat": message.chat, "id": message.id})

@@ -85,6 +85,33 @@ def test_a_reply_names_its_message_and_a_press_reaches_the_bot(browse):
     browse(scenario)
 
 
+def test_polls_places_pins_and_forwards_of_a_bot_that_is_administrator(browse):
+    async def before(world):
+        await world.say("lunch?", chat=GROUP)
+        asked = {"question": "Lunch?", "options": [{"text": "Pizza"}, {"text": "Noodles"}], "is_anonymous": False}
+        await world.bot("sendPoll", chat_id=int(GROUP), **asked)
+        await world.bot(
+            "sendVenue", chat_id=int(GROUP), latitude=41.9, longitude=12.5, title="Da Enzo", address="Via 1"
+        )
+        await world.bot("forwardMessage", chat_id=int(GROUP), from_chat_id=int(GROUP), message_id=1)
+
+    async def scenario(world, tab):
+        await tab.click(".poll button:nth-of-type(2)")
+        await tab.until("document.querySelector('.poll [aria-pressed=true]')?.innerText.includes('100 %')")
+        assert await tab.run("document.querySelector('.poll').innerText.endsWith('1 vote')")
+        assert await tab.run("document.querySelector('.card a').href") == "geo:41.9,12.5"
+        assert await tab.run(f"{LAST}.querySelector('.forwarded').innerText") == "Forwarded from Ana"
+        assert (await world.bot("pinChatMessage", chat_id=int(GROUP), message_id=1))["error_code"] == 400
+        await tab.click("#admin")
+        await tab.until("document.querySelector('#admin').getAttribute('aria-pressed') === 'true'")
+        assert (await world.bot("pinChatMessage", chat_id=int(GROUP), message_id=1))["ok"]
+        await tab.until("document.querySelector('.pinned button')?.innerText.includes('lunch?')")
+        await tab.click(".pinned button")
+        assert await tab.run("document.activeElement.dataset.id") == "1"
+
+    browse(scenario, before=before, query=f"?chat={GROUP}")
+
+
 def test_files_become_an_album_a_voice_message_and_a_download(browse, tmp_path):
     for name, data in (("a.png", png()), ("b.png", png()), ("c.ogg", b"OggS"), ("evil.html", b"<script>1</script>")):
         (tmp_path / name).write_bytes(data)

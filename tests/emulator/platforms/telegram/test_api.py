@@ -25,9 +25,6 @@ def test_the_envelope_the_token_and_the_path(play):
         me = await world.bot("GETME")
         assert me["ok"]
         assert me["result"]["username"] == world.env["TELEGRAM_BOT_USERNAME"]
-        assert refusal(await world.bot("sendPigeon")) == (404, "Not Found: method not found")
-        missing = refusal(await world.bot("sendInvoice"))
-        assert missing == (404, "Not Found: the fake Telegram does not serve sendInvoice")
         base = world.env["TELEGRAM_API_BASE"]
         for path, status in (("/bot123:wrong/getMe", 401), ("/bot-no-token-/getMe", 404)):
             async with world.session.get(base + path) as response:
