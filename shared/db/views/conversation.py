@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 
 from shared.db.engine.connection import rows
 from shared.db.views import books, why_sentences, work
+from shared.db.views.desk.conversations import like
 from shared.db.views.why import SEARCHED, DroppedFacts, HeldFacts, Of
 from shared.db.views.why import dropped as dropped_facts
 from shared.db.views.why import held as held_facts
@@ -51,6 +52,8 @@ _MESSAGES = """
       FROM messages
      WHERE id > (SELECT max(id) FROM messages) - :searched AND created_at < :before
        AND channel = :channel AND platform_id = :platform_id AND from_agent IS NULL
+       AND (:like IS NULL OR message LIKE :like ESCAPE '!'
+            OR EXISTS (SELECT 1 FROM responses r WHERE r.in_reply_to = messages.id AND r.message LIKE :like ESCAPE '!'))
      ORDER BY id DESC
      LIMIT :limit
 """
@@ -65,7 +68,8 @@ _OWN = """
     SELECT id, agent, substr(message, 1, :longest), created_at, acked_at, retry_count
       FROM responses
      WHERE id > (SELECT max(id) FROM responses) - :searched AND id >= :first AND created_at < :before
-       AND chat_id = :chat AND (in_reply_to IS NULL
+       AND chat_id = :chat AND (:like IS NULL OR message LIKE :like ESCAPE '!')
+       AND (in_reply_to IS NULL
                                 OR NOT EXISTS (SELECT 1
                                                  FROM messages m
                                                 WHERE m.id = in_reply_to AND m.channel = :channel
@@ -77,11 +81,23 @@ _TEXT = "SELECT substr(message, 1, :longest) FROM messages WHERE id = :row"
 
 
 def read(
-    conn: apsw.Connection, chat_id: int, channel: str, platform_id: str, *, before_ms: int, limit: int, now_ms: int
+    conn: apsw.Connection,
+    chat_id: int,
+    channel: str,
+    platform_id: str,
+    *,
+    before_ms: int,
+    limit: int,
+    now_ms: int,
+    words: str | None = None,
 ) -> list[TalkLine]:
-    """The newest lines before *before_ms*, newest first, among the newest 50 000 messages of all chats."""
+    """The newest lines before *before_ms*, newest first, among the newest 50 000 messages of all chats.
+
+    *words*: only the lines with this text, and none of those whose text is not shown.
+    """
     place = {"channel": channel, "platform_id": platform_id, "chat": chat_id, "longest": _LONGEST}
     at = {**place, "before": before_ms, "limit": limit, "searched": SEARCHED}
+    at["like"] = None if words is None else f"%{like(words)}%"
     lines: list[TalkLine] = []
     for (id_,) in rows(conn, _MESSAGES, _only(at, _MESSAGES)):
         row = work.one(conn, id_, now_ms=now_ms)
@@ -96,6 +112,8 @@ def read(
         {"what": "said", "at": found[3], "said": [_said(conn, channel, *found, now_ms=now_ms)]}
         for found in rows(conn, _OWN, _only({**at, "first": since}, _OWN))
     ]
+    if words is not None:
+        return sorted(lines, key=lambda line: -line["at"])[:limit]
     of = Of(channel=channel, platform_id=platform_id)
     apart = [_held(each) for each in held_facts(conn, of, limit=limit)]
     apart += [_dropped(each) for each in dropped_facts(conn, of, limit=limit)]

@@ -10,10 +10,13 @@ from starlette.requests import Request
 from shared.db.engine import named_rows
 from shared.db.views import conversation, work
 from shared.db.views.conversation import TalkLine
+from shared.db.views.desk import conversations, unanswered
+from shared.db.views.desk.conversations import Found, TalkPlace
+from shared.db.views.desk.unanswered import UnansweredRow, What
 from shared.db.views.why import Of
 from shared.db.views.work import AnswerRow, Filter, WorkRow
 from shared.rest.http.common import LimitQuery, PageQuery
-from shared.rest.http.endpoint import Endpoint, endpoint
+from shared.rest.http.endpoint import Endpoint, Query, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.dropped_and_events import place_of
 
@@ -34,10 +37,33 @@ class WorkQuery(PageQuery):
 
 
 class LogQuery(LimitQuery):
-    """*before*: only lines before this instant, in ms UTC."""
+    """*before*: only lines before this instant, in ms UTC. *q*: only lines with this text, in any case of ASCII."""
 
+    q: str | None = Field(default=None, min_length=2, max_length=200)
     before: int = Field(default=named_rows.NEWEST, ge=1, le=named_rows.NEWEST)
     limit: int = Field(default=40, ge=1, le=200)
+
+
+class UnansweredQuery(LimitQuery):
+    """*what*: only these; *code*: only what was dropped with this word. *before*: only before this instant, ms UTC."""
+
+    what: What | None = None
+    code: str | None = Field(default=None, max_length=100)
+    before: int = Field(default=named_rows.NEWEST, ge=1, le=named_rows.NEWEST)
+    limit: int = Field(default=50, ge=1, le=200)
+
+
+class PlacesQuery(Query):
+    """*limit*: how many, of those with the latest activity."""
+
+    limit: int = Field(default=100, ge=1, le=200)
+
+
+class FindQuery(Query):
+    """*q*: a part of the name of a chat or a person, or the platform's id."""
+
+    q: str = Field(min_length=1, max_length=200)
+    limit: int = Field(default=20, ge=1, le=100)
 
 
 def _list_of(state: work.State, what: str) -> Endpoint:
@@ -74,13 +100,40 @@ async def get_log(service: Service, *, id: int, query: LogQuery, request: Reques
     """Read a conversation as its people saw it, newest first; texts that were held or dropped are not shown."""
     channel, platform_id = place_of(service.reader, id)
     found = partial(
-        conversation.read, chat_id=id, channel=channel, platform_id=platform_id, before_ms=query.before,
+        conversation.read, chat_id=id, words=query.q, channel=channel, platform_id=platform_id, before_ms=query.before,
         limit=query.limit, now_ms=service.now_ms(),
     )  # fmt: skip
     return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
 
 
+@endpoint("GET", "/api/lists/chats", _BUSY)
+async def get_places(service: Service, *, query: PlacesQuery, request: Request) -> list[TalkPlace]:
+    """List the conversations by what was said last, among the newest 5 000 messages and answers; then the others."""
+    found = partial(conversations.latest, limit=query.limit)
+    return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
+
+
+@endpoint("GET", "/api/lists/unanswered", _BUSY)
+async def get_unanswered(service: Service, *, query: UnansweredQuery, request: Request) -> list[UnansweredRow]:
+    """List what got no answer and why, newest first: dropped, held for an approval, or ignored; never its text."""
+    found = partial(
+        unanswered.read, what=query.what, code=query.code, before_ms=query.before, limit=query.limit,
+        now_ms=service.now_ms(),
+    )  # fmt: skip
+    return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
+
+
+@endpoint("GET", "/api/find", _BUSY)
+async def get_found(service: Service, *, query: FindQuery, request: Request) -> Found:
+    """Find chats and people by a part of the name, or by the platform's id, newest first."""
+    found = partial(conversations.find, words=query.q, limit=query.limit)
+    return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
+
+
 ENDPOINTS = (
+    get_places,
+    get_unanswered,
+    get_found,
     _list_of("waiting", "the messages that wait for a turn, planned ones too"),
     _list_of("running", "the messages that turns are processing"),
     _list_of("dead", "the dead messages"),

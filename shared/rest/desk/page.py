@@ -16,7 +16,7 @@ from shared.rest.http.endpoint import Endpoint
 
 _FOLDER = Path(__file__).with_name("page")
 # In this order: each uses those before it.
-SCRIPTS = ("base", "acts", "overview", "queue", "talk", "story", "schedules", "past", "pages", "main")
+SCRIPTS = ("base", "acts", "overview", "queue", "talk", "story", "schedules", "past", "find", "pages", "main")
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; connect-src 'self'; img-src data:;"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -46,6 +46,11 @@ FILLS = [
             "agent_messages (agent_id, role, channel, sender, message_id, content, created_at)",
             "'assistant', 'user', 'telegram', 'Ana', 'telegram_' || n, 'text', :at",
         ),
+        (
+            "schedule_runs (series_id, message_id, due_at, started_at, recurrence, timezone)",
+            "'series_1', 'task_' || n, :at, :at, '* * * * *', 'UTC'",
+        ),
+        ("dropped (channel, platform_id, reason, created_at)", "'telegram', '100', 'rate_limited', :at"),
     )
 ]
 PARAMETER = re.compile(r":\w+|\?")
@@ -66,6 +71,11 @@ MORE = (
     "/api/lists/done?before=100",
     "/api/lists/sending?before=100",
     "/api/lists/unsent?before=100",
+    "/api/find?q=nobody",
+    "/api/lists/unanswered?what=ignored",
+    "/api/lists/unanswered?code=not_wired",
+    "/api/calendar?days=14",
+    "/api/chats/1/log?q=nothing",
     "/api/chats/2/log",
     "/api/chats/1/log?before=1000",
     "/api/chats/1/log?limit=20",

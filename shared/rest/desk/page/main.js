@@ -1,5 +1,5 @@
 // Which page is shown, what keeps it live, and the keys.
-const PAGES = [["", "Overview", "o", overview], ["c", "Conversations", "c", talk], ["queue", "Queue", "q", queue], ["agents", "Agents", "a", agents], ["schedules", "Schedules", "s", schedules], ["approvals", "Approvals", "y", approvals], ["dropped", "Not answered", "n", dropped], ["replica", "Replica", "r", replica], ["past", "The past", "p", pastPage], ["m", null, null, story], ["find", null, null, search]];
+const PAGES = [["", "Overview", "o", overview], ["c", "Conversations", "c", talk], ["queue", "Queue", "q", queue], ["agents", "Agents", "a", agents], ["schedules", "Schedules", "s", schedules], ["approvals", "Approvals", "y", approvals], ["dropped", "Not answered", "n", dropped], ["replica", "Replica", "r", replica], ["past", "The past", "p", pastPage], ["m", null, null, story], ["find", null, null, search], ["p", null, null, person]];
 const counts = {queue: 0, approvals: 0};
 let isHeld = false, turn = 0, shownHash = null, due = 0;
 

@@ -3,7 +3,7 @@ async function agents() {
   const [list, queues, budgets, totals] = await Promise.all([ask("/api/agents"), ask("/api/queue/agents"), ask("/api/budgets"), ask("/api/usage/totals").catch(() => [])]);
   const each = Array.isArray(list) ? list : Object.entries(list).map(([id, agent]) => ({id, ...agent}));
   return [top("Agents", "What each is, does now, and took from models this month."),
-    el("section", {class: "panel", "aria-label": "Agents"}, el("ul", {}, each.map((agent) => agentRow(agent, queues, totals)))), moneyPanel(budgets)];
+    el("section", {class: "panel", "aria-label": "Agents"}, el("header", {}, el("h2", {}, many(each.length, "agent"))), el("ul", {}, each.map((agent) => agentRow(agent, queues, totals)))), moneyPanel(budgets)];
 }
 function agentRow(agent, queues, totals) {
   const now = queues.find((one) => one.agent === agent.id) ?? {pending: 0, processing: 0};
@@ -29,10 +29,21 @@ function approvalRow(one) {
     el("div", {class: "acts"}, isOpen ? [el("span", {class: "until"}, "ends in ", until(one.expiresAt)), one.options.map((label, choice) => button(label, `${label}: ${one.title}.`, [[`/api/approvals/${quoted(one.approvalId)}/decide`, "POST", {choice}]], row, `act${choice ? "" : " yes"}`))] : null));
   return row;
 }
-async function dropped() {
-  const list = await ask("/api/dropped?limit=100");
-  return [top("Not answered", "What came in and was no message for an agent; never its text."),
-    el("section", {class: "panel", "aria-label": "Dropped"}, list.length ? el("ul", {class: "rows"}, list.map((one) => el("li", {}, mark("planned"), time(one.createdAt), el("div", {}, el("div", {}, one.sender || one.senderId || "somebody", el("span", {class: "who"}, ` · ${one.channel}${one.chatName ? ` · ${one.chatName}` : ""} · ${one.code.replaceAll("_", " ")}`)), el("div", {class: "reason"}, one.reason)), null))) : el("p", {class: "none"}, "Everything that came in became a message."))];
+const WHATS = {"": "All", dropped: "Dropped", held: "Held", ignored: "Ignored"};
+async function dropped(_, query) {
+  const names = new URLSearchParams(query), what = names.get("what") ?? "";
+  const rows = await ask(`/api/lists/unanswered?${new URLSearchParams({...Object.fromEntries(names), limit: "50"})}`);
+  const codes = [...new Set([names.get("code"), ...rows.filter((row) => row.what === "dropped").map((row) => row.code)].filter(Boolean))];
+  return [top("Not answered", "What came in and got no answer, and why; never its text."),
+    el("div", {class: "tabs"}, el("nav", {"aria-label": "What became of it", style: "display:contents"}, Object.entries(WHATS).map(([name, label]) => el("a", {href: `#/dropped${name ? `?what=${name}` : ""}`, "aria-current": name === what ? "page" : null}, label))),
+      codes.length ? el("select", {"aria-label": "Only with this reason", onchange: (event) => { location.hash = `#/dropped${event.target.value ? `?what=dropped&code=${quoted(event.target.value)}` : ""}`; }}, el("option", {value: ""}, "every reason"), codes.map((one) => el("option", {value: one, selected: one === names.get("code")}, one.replaceAll("_", " ")))) : null),
+    el("section", {class: "panel", "aria-label": WHATS[what] ?? "All"}, rows.length ? el("ul", {class: "rows"}, rows.map(unansweredRow)) : el("p", {class: "none"}, "Everything that came in got its answer, or waits for it.")),
+    rows.length >= 50 ? el("a", {class: "more act", role: "button", href: `#/dropped?${new URLSearchParams({...Object.fromEntries(names), before: rows.at(-1).at})}`}, "Older ones") : null];
+}
+function unansweredRow(row) {
+  const who = row.sender || row.senderId || "somebody", place = row.chatName && row.chatName !== who ? row.chatName : null;
+  return el("li", {"data-key": row.id}, mark({dropped: "planned", held: "ask", ignored: "wait"}[row.what], row.what), time(row.at), el("div", {}, el("div", {}, row.what === "ignored" ? el("a", {href: `#/m/${quoted(row.id)}`}, who) : row.senderId ? el("a", {href: `#/p/${quoted(row.channel)}/${quoted(row.senderId)}`}, who) : who, el("span", {class: "who"}, ` · ${row.channel}`, place ? [" · ", row.chatId ? el("a", {href: `#/c/${row.chatId}`}, place) : place] : null, row.what === "dropped" ? ` · ${row.code.replaceAll("_", " ")}` : "")), el("div", {class: "reason"}, row.reason)),
+    el("div", {class: "acts"}, row.until ? el("span", {class: "until"}, "ends in ", until(row.until)) : null, row.approval && !past ? el("a", {class: "act", href: "#/approvals"}, "Decide") : null));
 }
 async function replica() {
   const r = await ask("/api/replica");
@@ -41,11 +52,4 @@ async function replica() {
     el("section", {class: "panel", "aria-label": "Position"}, el("header", {}, el("h2", {}, "Position")), el("dl", {class: "facts"}, fact("behind", r.behindSeconds === null ? "not known" : `${r.behindSeconds.toFixed(2)} s`), fact("here", el("code", {}, r.position ?? "–")), fact("in the bucket", el("code", {}, r.replicatedPosition ?? "–")), fact("bucket", el("code", {}, r.url ?? "–")), fact("epoch", el("code", {}, r.epoch ?? "–")))),
     el("section", {class: "panel", "aria-label": "Proof"}, el("header", {}, el("h2", {}, "Last proven restore")), r.provenRestore ? el("dl", {class: "facts"}, fact("when", `${span(now() - r.provenRestore.at)} ago`), fact("position", el("code", {}, r.provenRestore.position)), fact("compared", `${r.provenRestore.tables} tables, ${r.provenRestore.rows.toLocaleString("en")} rows`), fact("took", span(r.provenRestore.totalMs))) : el("p", {}, "None yet. emulator verify makes one.")),
     r.storage ? el("section", {class: "panel", "aria-label": "Bucket"}, el("header", {}, el("h2", {}, "In the bucket")), el("dl", {class: "facts"}, fact("files", r.storage.files.toLocaleString("en")), fact("bytes", r.storage.bytes.toLocaleString("en")), fact("older prefixes", r.storage.oldPrefixes))) : null];
-}
-async function search([words], query) {
-  const before = new URLSearchParams(query).get("before");
-  const [named, found] = await Promise.all([before ? [] : ask(`/api/why?ref=${quoted(words)}`).catch(() => []), words.length > 1 ? ask(`/api/search?q=${quoted(words)}&limit=50${before ? `&before=${before}` : ""}`) : {found: []}]);
-  return [top(`“${words}”`, `${many(named.length + found.found.length, "hit")}${found.next ? before ? ", in some of the older lines" : ", among the newest lines" : ""}`),
-    el("section", {class: "panel", "aria-label": "Hits"}, el("ul", {class: "rows"}, named.map((one) => el("li", {}, markOf(one), time(one.createdAt), el("div", {}, el("a", {href: `#/m/${quoted(one.id)}`}, one.id), el("div", {class: "reason"}, one.reason)))), found.found.map((one) => el("li", {}, mark("done"), time(one.createdAt), el("div", {}, el("div", {class: "text"}, el("a", {href: `#/m/${quoted(one.messageId)}`}, one.excerpt)), el("div", {class: "who"}, `${one.sender} · ${one.agent} · ${one.channel}`)))))),
-    found.next ? el("a", {class: "more act", role: "button", href: `#/find/${quoted(words)}?before=${found.next}`}, "Search older lines") : null];
 }

@@ -1,21 +1,29 @@
 // A conversation as people saw it on the left, and its rows at the same height on the right.
-async function talk([id]) {
-  const chats = await ask("/api/chats?limit=100");
+async function talk([id], query) {
+  const words = new URLSearchParams(query).get("q"), chats = await ask("/api/lists/chats?limit=100");
   const chosen = id ? chats.find((chat) => chat.id === Number(id)) ?? await ask(`/api/chats/${quoted(id)}`) : chats[0];
-  const lines = chosen ? await ask(`/api/chats/${chosen.id}/log?limit=60`) : [];
-  const list = el("section", {class: "places", "aria-label": "Chats"}, el("ul", {}, chats.map((chat) => el("li", {}, el("a", {href: `#/c/${chat.id}`, "aria-current": chat.id === chosen?.id ? "page" : null}, el("b", {}, nameOf(chat)), el("span", {}, `${chat.channel} ${chat.isGroup ? "group" : "direct"}`))))));
+  const asked = chosen ? `/api/chats/${chosen.id}/log?limit=60${words ? `&q=${quoted(words)}` : ""}` : null, lines = asked ? await ask(asked) : [];
   return [
     top("Conversations", chosen ? `${nameOf(chosen)}, as its people saw it; beside each bubble what its rows say.` : "No chat yet: write to a bot, or begin one with POST /api/message."),
-    el("div", {class: "talk"}, list, el("div", {}, chosen ? el("section", {class: "log", "aria-label": nameOf(chosen)}, lines.length ? bubbles(lines) : el("p", {class: "note", style: "padding:14px 18px"}, "Nothing was said here lately.")) : null,
-      lines.length >= 60 ? el("button", {type: "button", class: "act more", onclick: (event) => older(event.target, chosen.id, lines.at(-1).at)}, "Older lines") : null)),
+    el("div", {class: "talk"}, el("nav", {class: "places", "aria-label": "Chats"}, longList(chats, (chat) => placeOf(chat, chosen), null)), el("div", {}, chosen ? [within(chosen, words), words ? el("p", {class: "note"}, lines.length ? `${many(lines.length, "line")} with “${words}”. ` : `Nothing with “${words}” among the newest messages. `, el("a", {href: `#/c/${chosen.id}`}, "The whole conversation")) : null,
+      lines.length || !words ? el("section", {class: "log", "aria-label": nameOf(chosen)}, lines.length ? bubbles(lines) : el("p", {class: "note", style: "padding:14px 18px"}, "Nothing was said here lately.")) : null] : null,
+      lines.length >= 60 ? el("button", {type: "button", class: "act more", onclick: (event) => older(event.target, asked, lines.at(-1).at)}, "Older lines") : null)),
   ];
+}
+function placeOf(chat, chosen) {
+  return el("li", {}, el("a", {href: `#/c/${chat.id}`, "aria-current": chat.id === chosen?.id ? "page" : null}, el("b", {}, el("span", {class: "name"}, nameOf(chat)), chat.lastAt ? time(chat.lastAt) : null),
+    el("span", {class: "last"}, chat.lastText ? `${chat.lastBy}: ${chat.lastText}` : `${chat.channel} ${chat.isGroup ? "group" : "direct"}`), chat.open || chat.dead ? el("span", {}, chat.open ? `${chat.open} open` : "", chat.open && chat.dead ? ", " : "", chat.dead ? el("em", {}, `${chat.dead} dead`) : "") : null));
+}
+function within(chat, words) {
+  const box = el("input", {type: "search", id: "within", placeholder: "Find in this conversation", autocomplete: "off", value: words ?? ""});
+  return el("form", {class: "within", role: "search", "aria-label": "In this conversation", onsubmit: (event) => { event.preventDefault(); const wanted = box.value.trim(); location.hash = `#/c/${chat.id}${wanted.length > 1 ? `?q=${quoted(wanted)}` : ""}`; box.blur(); }}, el("label", {class: "hidden", for: "within"}, "Find words in this conversation"), box);
 }
 const nameOf = (chat) => chat.name || (chat.isGroup ? `group ${chat.platformId}` : `chat ${chat.platformId}`);
 const bubbles = (lines) => [...lines].reverse().map(lineOf);
-async function older(button, chat, before) {
-  const lines = await ask(`/api/chats/${chat}/log?limit=60&before=${before}`);
+async function older(button, asked, before) {
+  const lines = await ask(`${asked}&before=${before}`);
   $(".log").prepend(...bubbles(lines).flat());
-  if (lines.length < 60) button.remove(); else button.onclick = () => older(button, chat, lines.at(-1).at);
+  if (lines.length < 60) button.remove(); else button.onclick = () => older(button, asked, lines.at(-1).at);
 }
 function lineOf(line) {
   if (line.what === "apart") return el("div", {class: "line waits"}, el("div", {class: "seen"}, el("div", {class: "apart"}, line.approval ? `${line.sender || "Somebody"} wrote here, and waits to be let in; what was said is not shown.` : `A message of ${line.sender || "somebody"} was not kept.`)), el("div", {class: "row"}, time(line.at, true), " ", line.reason, line.approval ? [" ", el("a", {href: "#/approvals"}, "Decide")] : null));

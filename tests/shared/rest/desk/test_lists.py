@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 from shared.db.engine import past
 from shared.db.engine.connection import transaction
 from shared.db.engine.past import Past
+from shared.queue import turns
+from shared.queue.turns import TurnReply
 from tests.api_client import get
-from tests.support import NOW, answer, make_agent, make_chat, put
+from tests.support import NOW, answer, make_agent, make_chat, put, take
 
 
 def ids(serving, path):
@@ -64,3 +66,30 @@ def test_a_copy_of_the_past_tells_of_its_own_instant(serving, conn):
     (row,) = get(serving, "/api/lists/waiting").json()
     assert (row["state"], row["until"]) == ("planned", at + 60_000)
     assert get(serving, "/api/calendar").json()["at"] == get(serving, "/api/overview").json()["at"] == at
+
+
+def test_the_words_of_a_conversation_are_found_in_what_was_said_and_in_what_was_answered(serving, conn):
+    put(conn, "what about 100%?")
+    put(conn, "what about 1000?")
+    path = f"/api/chats/{make_chat(conn)}/log?q="
+
+    def found(words):
+        return [line["message"]["text"] for line in get(serving, path + words).json()]
+
+    assert found("ABOUT") == ["what about 1000?", "what about 100%?"]
+    assert found("100%25") == ["what about 100%?"]
+    assert found("nothing") == []
+    (claimed, *_) = (claim := take(conn, limit=1)).asked
+    with transaction(conn):
+        turns.settle(conn, claim, [TurnReply("nearly nothing", claimed)], None, now_ms=NOW)
+    assert found("nothing") == ["what about 100%?"]
+
+
+def test_what_was_not_answered_and_the_latest_conversations_are_lists(serving, conn):
+    put(conn, "by the way", trigger=False)
+    (row,) = get(serving, "/api/lists/unanswered?what=ignored").json()
+    assert (row["what"], row["state"]) == ("ignored", "context")
+    assert get(serving, "/api/lists/unanswered?what=lost").status_code == 400
+    (place,) = get(serving, "/api/lists/chats").json()
+    assert (place["lastText"], place["id"]) == ("by the way", make_chat(conn))
+    assert get(serving, "/api/find?q=100").json()["chats"][0]["id"] == place["id"]
