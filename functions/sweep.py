@@ -49,7 +49,7 @@ from shared.db.queue.schedules import missed_runs, schedule_runs
 from shared.db.roster import accounts
 from shared.db.spending import usage
 from shared.db.views.history_index import HistoryIndexer
-from shared.queue import deliveries, endings, session_reset, turns
+from shared.queue import deliveries, endings, forgetting, session_reset, turns
 from shared.queue.delivery_verdicts import DeliveryPolicy
 from shared.queue.turns import RetryPolicy
 from shared.runtime import framework
@@ -188,8 +188,9 @@ class Sweep(FunctionService):
                 )
             ),
             "closed_sessions": repeated(
-                partial(session_reset.close_of_ended_series, idle_since_ms=old_ms, now_ms=now_ms), most=_SMALL_BATCH
+                partial(session_reset.close_ended, idle_since_ms=old_ms, now_ms=now_ms), most=_SMALL_BATCH
             ),
+            "forgotten_lines": Chore(forgetting.forget_older),
             "forgotten_context": repeated(partial(replays.forget, now_ms=now_ms)),
             "pruned_messages": walked(
                 partial(messages.prune, older_than_ms=old_ms, forgotten_ms=now_ms - event_keys.KEPT_MS),

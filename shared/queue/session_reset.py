@@ -36,7 +36,7 @@ def reset(conn: apsw.Connection, session_id: int, *, now_ms: int) -> int:
     return new
 
 
-def close_of_ended_series(conn: apsw.Connection, *, idle_since_ms: int, limit: int, now_ms: int) -> int:
+def close_ended(conn: apsw.Connection, *, idle_since_ms: int, limit: int, now_ms: int) -> int:
     """Close the sessions of schedules that are over and rest since then, without a successor; how many, of *limit*."""
     closed = sessions.close_of_ended_series(conn, idle_since_ms=idle_since_ms, limit=limit, now_ms=now_ms)
     for each in closed:

@@ -35,7 +35,15 @@ def say(conn: apsw.Connection, claim: Claim, new: NewResponse, *, key: str, now_
     row_id = responses.enqueue(conn, new, now_ms=now_ms)
     spoken.add(conn, claim.token, key, story, row_id, now_ms=now_ms)
     line = AgentMessage(
-        claim.agent, "assistant", new.channel, claim.agent, new.message_id, new.message, now_ms, claim.session_id
+        claim.agent,
+        "assistant",
+        new.channel,
+        claim.agent,
+        new.message_id,
+        new.message,
+        now_ms,
+        claim.session_id,
+        claim.asked[0].sender_id,
     )
     agent_messages.append(conn, [line])
     return row_id

@@ -41,7 +41,7 @@ ALL = (
         people=("sender", "sender_id", "platform_id"),
         left_out=("claimed_by",),
     ),
-    MartTable("agent_messages", text=("content",), people=("sender",)),
+    MartTable("agent_messages", text=("content",), people=("sender", "sender_id")),
     MartTable("chat_messages", text=("message",), people=("sender_id",)),
     MartTable("schedule_runs", by="started_at"),
     MartTable("missed_runs", by="noted_at"),

@@ -17,7 +17,8 @@ from shared.db.access import approvals, members, user_dms, user_roles, users
 from shared.db.access.user_roles import RoleName
 from shared.db.access.users import User
 from shared.db.engine.connection import rows
-from shared.db.roster import accounts, agents, chats, memory_lines
+from shared.db.roster import accounts, agents, chats
+from shared.queue import forgetting
 
 ROLES: tuple[str, ...] = get_args(RoleName)
 
@@ -79,8 +80,8 @@ def revoke(
     return is_revoked
 
 
-def forget(conn: apsw.Connection, user_id: int, *, may_be_last_owner: bool = False) -> None:
-    """Delete the user with roles and memberships, and what agents remember of them: they are a stranger again.
+def forget(conn: apsw.Connection, user_id: int, *, may_be_last_owner: bool = False, now_ms: int) -> None:
+    """Delete the user with roles and memberships, and what agents keep of them: they are a stranger again.
 
     Raises:
         NotFound: there is no such user.
@@ -91,7 +92,8 @@ def forget(conn: apsw.Connection, user_id: int, *, may_be_last_owner: bool = Fal
         raise WrongState(f"{pending[0].approval_id} asks about user {user_id}: decide that first")
     if not may_be_last_owner:
         _check_another_owner(conn, user_id)
-    memory_lines.delete_of_person(conn, user.channel, user.sender_id)
+    every_agent = [each.id for each in agents.every_with_retired(conn)]
+    forgetting.forget(conn, every_agent, user.channel, user.sender_id, now_ms=now_ms)
     users.delete(conn, user_id)
 
 

@@ -40,9 +40,10 @@ from shared.db.access import rates
 from shared.db.engine.connection import savepoint
 from shared.db.queue import messages, sessions
 from shared.db.queue.messages import NewMessage
-from shared.db.roster import chats, memory_lines, sticky_threads
+from shared.db.roster import chats, sticky_threads
 from shared.db.roster.chats import Chat
-from shared.queue import cancellations, notices, session_reset, stops
+from shared.queue import cancellations, forgetting, notices, session_reset, stops
+from shared.queue.forgetting import ForgottenCounts
 from shared.queue.stops import Stopped
 from shared.roster import wirings
 
@@ -315,11 +316,11 @@ class _Application:
 
     def forget_person(self, effect: ForgetPerson) -> None:
         sender = self.event.sender_id
-        gone = 0
-        for agent in effect.agents:
-            gone += memory_lines.delete_of_person(self.conn, self.channel, sender, agent=agent) if sender else 0
-        self.changed += gone
-        self.say(Say(commands.forgotten(gone)))
+        gone = ForgottenCounts()
+        if sender:
+            gone = forgetting.forget(self.conn, effect.agents, self.channel, sender, now_ms=self.now_ms)
+        self.changed += gone.remembered + gone.said
+        self.say(Say(commands.forgotten(gone.remembered, gone.said, goes_on=gone.goes_on)))
 
     def remember_direct_chat(self, effect: RememberDirectChat) -> None:
         people.remember_direct_chat(self.conn, effect.user_id, self._ensure_chat().id, self.now_ms)

@@ -17,7 +17,7 @@ ADMIN = frozenset({CLEAR, "compact", "context", "cost", "files"})
 MENU = {  # what platforms list for people
     STOP: "Stop what the agent does for you here",
     CLEAR: "Start afresh: forget what was said here (admins only)",
-    FORGET: "Delete what the agent remembers from your messages",
+    FORGET: "Delete your messages and what the agent remembers of them",
 }
 
 _MARKS = ("/", "!")  # of our commands, and of those that an agent reads itself, such as the echo agent's !fail
@@ -82,12 +82,18 @@ def stopped(waiting: int, running: int) -> str:
     return f"Stopped.{left_out}"
 
 
-def forgotten(lines: int) -> str:
-    """The answer to a person who had the memory of them deleted."""
-    if not lines:
-        return "Nothing is remembered from your messages."
-    what = "One line" if lines == 1 else f"{lines} lines"
-    return f"{what} that came from your messages: deleted. What was said here stays in the history of the operator."
+def forgotten(remembered: int, said: int, *, goes_on: bool) -> str:
+    """The answer to a person who had the memory of them deleted. *goes_on*: sweep looks for older lines."""
+    older = " Older ones follow within some minutes." if goes_on else ""
+    if not remembered and not said:
+        return f"Nothing is remembered from your {'newest ' if goes_on else ''}messages.{older}"
+    kept = [f"{_lines(said)} of what you said and I answered"] if said else []
+    kept += [f"{_lines(remembered)} of memory from your messages"] if remembered else []
+    return f"Deleted: {' and '.join(kept)}.{older} This chat itself stays as it is."
+
+
+def _lines(count: int) -> str:
+    return "one line" if count == 1 else f"{count} lines"
 
 
 def done(agent_name: str) -> str:

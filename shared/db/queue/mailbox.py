@@ -173,7 +173,15 @@ def _read(conn: apsw.Connection, consumed: Sequence[Sequence[Any]], now_ms: int)
 
 def _history_line(read: Message, now_ms: int) -> AgentMessage:
     return AgentMessage(
-        read.agent, "user", read.channel, read.sender, read.message_id, read.message, now_ms, read.session_id
+        read.agent,
+        "user",
+        read.channel,
+        read.sender,
+        read.message_id,
+        read.message,
+        now_ms,
+        read.session_id,
+        read.sender_id,
     )
 
 

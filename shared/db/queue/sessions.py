@@ -11,6 +11,7 @@ runs alone it has (none: all that is said there). An index allows one active ses
 session still run there; no new message comes to it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -39,6 +40,7 @@ class Session:
         continuation: the provider's own token for going on; None: the next turn begins a new context.
         replays: the row of the session whose messages this one got again.
         continued_by: the provider that gave the continuation; None: an earlier release stored it, or there is none.
+            Without a continuation: a person had it forgotten.
         strangers_at: the instant in ms at which words of a person whom the agent does not know came in; None: none did.
         series_id: the schedule whose own session it is; None: it is no schedule's.
         last_active: the instant in ms at which its last turn ended, or at which it was made.
@@ -248,6 +250,14 @@ def touch(
         conn.execute(_TOUCH, values)
     else:
         conn.execute(_TOUCH_AND_GO_ON, {**values, "continuation": continuation, "provider": provider})
+
+
+def leave_continuations(conn: apsw.Connection, ids_: Iterable[int | None]) -> None:
+    """Let the next turns of these sessions begin a fresh session of the program, from what is left of the history."""
+    conn.executemany(
+        "UPDATE sessions SET continuation = NULL WHERE id = :id AND continuation IS NOT NULL",
+        [{"id": each} for each in ids_],
+    )
 
 
 def note_strangers(conn: apsw.Connection, id_: int, *, now_ms: int) -> None:

@@ -78,6 +78,7 @@ def asked_lines(claim: Claim, heard: Sequence[Message]) -> list[AgentMessage]:
             each.message or each.content.get("only_files", ""),
             max(each.created_at, each.scheduled_at or 0),
             claim.session_id,
+            each.sender_id,
         )
         for each in heard
         if not (each.trigger and each.spoken is not None and claim.goes_on)
@@ -96,5 +97,13 @@ def answered_line(claim: Claim, reply: TurnReply, now_ms: int) -> AgentMessage:
     asked = reply.asked
     said = reply.text if reply.said is None else reply.said
     return AgentMessage(
-        claim.agent, "assistant", asked.channel, claim.agent, asked.message_id, said, now_ms, claim.session_id
+        claim.agent,
+        "assistant",
+        asked.channel,
+        claim.agent,
+        asked.message_id,
+        said,
+        now_ms,
+        claim.session_id,
+        asked.sender_id,
     )

@@ -7,8 +7,10 @@ from typing_extensions import TypedDict
 
 from shared.agents import memory, skills
 from shared.core.errors import ConfigInvalid, NotFound
+from shared.core.time import clock
 from shared.db.roster import memory_lines
 from shared.db.roster.memory_lines import MemoryRow
+from shared.queue import forgetting
 from shared.rest.http.common import OK, Ok
 from shared.rest.http.endpoint import Query, endpoint
 from shared.rest.http.service import Service
@@ -81,7 +83,7 @@ class ForgottenLines(TypedDict):
 
 
 class PersonQuery(Query):
-    """*senderId*: only the lines from turns with a message of this person on *channel*; without both, all lines."""
+    """*senderId*: only the lines from turns with a message of this person on *channel*, and those of the history."""
 
     channel: str | None = None
     senderId: str | None = None
@@ -132,12 +134,13 @@ def _line(row: MemoryRow) -> MemoryLineView:
 
 @endpoint("DELETE", "/api/agents/{id}/memory", {**_UNKNOWN, 400: "only one of channel and senderId is given"})
 async def delete_memory(service: Service, *, id: str, query: PersonQuery) -> ForgottenLines:
-    """Delete every line that the agent remembers, or those that came from one person's messages."""
+    """Delete every line that the agent remembers, or what it keeps of one person's messages, in its history too."""
 
     def work(conn: apsw.Connection) -> int:
         known_agent(conn, id)
         if query.channel is not None and query.senderId is not None:
-            return memory_lines.delete_of_person(conn, query.channel, query.senderId, agent=id)
+            gone = forgetting.forget(conn, [id], query.channel, query.senderId, now_ms=clock.now_ms())
+            return gone.remembered + gone.said
         if query.channel is not None or query.senderId is not None:
             raise ConfigInvalid("name the person by both channel and senderId, as 'emulator memory show' lists them")
         return memory_lines.delete(conn, id, [each.line_id for each in memory_lines.of_agent(conn, id)])

@@ -238,6 +238,8 @@ async def _run(
                     log.warning("session.of_another_provider", agent=agent.id, session=session.session_id)
                     turn = lost_session.begin_afresh(turn, facts.earlier(), facts.story)
                     facts.story.provider_before = session.continued_by
+                elif session.continued_by is not None and turn.continuation is None:  # a person had it forgotten
+                    turn = lost_session.begin_afresh(turn, facts.earlier(), facts.story)
                 return await _listen(turn, agent, claim, save, doors, facts, watch)
         except TimeoutError:
             await asyncio.to_thread(leftover_processes.kill, [claim.token])

@@ -15,7 +15,8 @@ from shared.db.access import approvals, dropped, questions, rates
 from shared.db.engine import meta
 from shared.db.engine.connection import rows, transaction
 from shared.db.engine.write_ahead_log import WriteAheadLog
-from shared.db.queue import claims, conversations, events, responses, sessions
+from shared.db.queue import agent_messages, claims, conversations, events, forgotten_people, responses, sessions
+from shared.db.queue.agent_messages import AgentMessage
 from shared.db.queue.messages import NewMessage
 from shared.db.spending import usage
 from shared.db.spending.usage import Tokens, TurnName
@@ -279,6 +280,19 @@ def test_the_own_session_of_a_schedule_that_goes_on_stays_and_ends_with_it(conn)
         series.cancel(conn, series_id, now_ms=NINE + 80 * DAY)
     assert done(sweep_at(NINE + 80 * DAY))["closed_sessions"] == 1
     assert status_of(conn, session) == "closed"
+
+
+def test_the_older_lines_of_people_who_are_forgotten_are_deleted_by_slices(conn):
+    _, session = make_session(conn)
+    line = AgentMessage("assistant", "user", "telegram", "Ana", "m", "old", NOW, session)
+    with transaction(conn):
+        for who in ("5", "6"):
+            agent_messages.append(conn, [line._replace(sender_id=who)] * 700)
+        for who in ("5", "7"):
+            forgotten_people.put_off(conn, forgotten_people.of("assistant", "telegram", who))
+    assert done(sweep_at(NOW))["forgotten_lines"] == 700
+    assert column(conn, "SELECT DISTINCT sender_id FROM agent_messages") == ["6"]
+    assert "forgotten_lines" not in done(sweep_at(NOW))
 
 
 def test_an_expired_approval_is_told_on_its_card_and_to_the_requester(conn, environment):

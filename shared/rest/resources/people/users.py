@@ -119,7 +119,7 @@ async def get_user(service: Service, *, id: int) -> UserView:
 )
 async def delete_user(service: Service, *, id: int, query: ForceQuery) -> Ok:
     """Delete a user with all rights; from then on the user is a stranger. The last owner needs ``force``."""
-    await service.change(lambda conn: people.forget(conn, id, may_be_last_owner=query.force))
+    await service.change(lambda conn: people.forget(conn, id, may_be_last_owner=query.force, now_ms=clock.now_ms()))
     return OK
 
 

@@ -102,7 +102,7 @@ def test_roles_are_granted_and_revoked(conn, second):
 
 LEAVES = {
     "by losing the role": lambda conn, user, **how: people.revoke(conn, user.id, "owner", None, **how),
-    "by being forgotten": lambda conn, user, **how: people.forget(conn, user.id, **how),
+    "by being forgotten": lambda conn, user, **how: people.forget(conn, user.id, **how, now_ms=NOW),
 }
 
 
@@ -128,7 +128,7 @@ def test_another_user_can_be_removed_where_there_is_one_owner(conn):
     grant(conn, ana)
     with transaction(conn):
         assert not people.revoke(conn, bob.id, "owner", None)
-        people.forget(conn, bob.id)
+        people.forget(conn, bob.id, now_ms=NOW)
     assert user_roles.owners(conn) == [ana.id]
 
 

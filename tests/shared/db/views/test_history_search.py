@@ -56,7 +56,7 @@ def ready(request, conn, db):
                 conn.execute("DELETE FROM agent_messages WHERE id > 1")
             index(conn, db)
             with transaction(conn):
-                conn.executemany(f"INSERT INTO agent_messages VALUES ({', '.join('?' * 9)})", newest)
+                conn.executemany(f"INSERT INTO agent_messages VALUES ({', '.join('?' * 10)})", newest)
 
     return bring
 

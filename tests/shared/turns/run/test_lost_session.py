@@ -13,6 +13,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.queue import agent_messages
 from shared.db.queue.agent_messages import AgentMessage
 from shared.db.roster import agents
+from shared.queue import forgetting
 from shared.turns.run import lost_session
 from shared.turns.run.agent_run import BEGUN_ANEW
 from shared.turns.run.lost_session import SessionStory
@@ -123,6 +124,20 @@ def test_a_session_of_another_provider_is_told_in_the_story_only(conn):
     assert json.loads(told[2]) == {"provider_before": "command", "provider": "echo"}
     assert column(conn, SAID)[1:] == ["This is turn 1 of our session.", "This is turn 2 of our session."]
     assert column(conn, "SELECT 1 FROM events WHERE type = 'session_begun_anew'") == []
+
+
+def test_what_a_person_had_forgotten_is_in_no_session_of_the_program_and_the_rest_is_given_to_a_fresh_one(conn):
+    """A group: Ben writes on after Ana had what she said forgotten."""
+    say(conn, "my name is Ana", sender_id="5", sender="Ana")
+    say(conn, "I am Ben", sender_id="6", sender="Ben")
+    with transaction(conn):
+        forgetting.forget(conn, ["coder"], "telegram", "5", now_ms=NOW)
+    say(conn, "what", sender_id="6", sender="Ben")
+    shown = column(conn, SAID)[-1]
+    assert "I am Ben" in shown
+    assert "Ana" not in shown
+    assert BEGUN_ANEW not in shown
+    assert rows(conn, "SELECT continuation, continued_by FROM sessions") == [("s-1", "command")]
 
 
 def test_lines_of_an_earlier_release_are_found_by_their_message(conn):

@@ -174,7 +174,7 @@ def test_forget_deletes_what_the_agent_remembers_from_its_senders_messages_and_i
     assert column(conn, "SELECT text FROM memory_lines") == ["b"]
     store(conn, event("/forget", event_key="3"))
     assert said(conn) == [
-        "2 lines that came from your messages: deleted. What was said here stays in the history of the operator.",
+        "Deleted: 2 lines of memory from your messages. This chat itself stays as it is.",
         "Nothing is remembered from your messages.",
     ]
     assert column(conn, "SELECT count(*) FROM messages") == [1]
