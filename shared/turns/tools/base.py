@@ -104,6 +104,7 @@ class Tool:
         run: does it, in the transaction of the call, and returns what the model reads. What it raises is told to the
             model, and then nothing of it is kept.
         reads: it changes nothing, so a repeated call runs again.
+        reads_long: it reads in a thread, on a connection of its own, and all other turns go on meanwhile.
         is_repeatable: the same arguments again mean another call, where the caller gives its calls no ids.
         kicks: the functions that look for work afterwards.
         hands_over: the file of the outbox that the call hands over, and who gets it; None: no file. It only reads, and
@@ -117,6 +118,7 @@ class Tool:
     run: Callable[[ToolCall, Any], str]
     permission: Permission = "session"
     reads: bool = False
+    reads_long: bool = False
     is_repeatable: bool = False
     kicks: tuple[str, ...] = ()
     hands_over: Callable[[ToolCall, Any], HandedOver | None] | None = None

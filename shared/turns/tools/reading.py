@@ -147,6 +147,7 @@ TOOLS = (
         SearchHistory,
         _search,
         reads=True,
+        reads_long=True,
     ),
     Tool(
         "read_skill",

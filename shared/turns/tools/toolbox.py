@@ -12,6 +12,7 @@ follows from what the first run said is decided in ``shared.queue.spoken``.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import secrets
@@ -31,6 +32,7 @@ from shared.core.settings import Settings
 from shared.core.text import redaction
 from shared.core.time import clock
 from shared.db.access import tool_calls
+from shared.db.engine.connection import open_connection
 from shared.db.engine.group_commit import Writer
 from shared.db.queue import claims, sessions
 from shared.db.queue.claims import Claim
@@ -130,6 +132,8 @@ class SessionToolbox:
             tool = registry.get(name)
             checked = arguments.checked(tool, given)
             key = _key(tool, checked, call_id, is_in_turn=self._caller.claim is not None)
+            if tool.reads_long:
+                return ToolAnswer(await asyncio.to_thread(self._read_beside, tool, checked, key))
             return ToolAnswer(self._read(tool, checked, key) if tool.reads else await self._act(tool, checked, key))
         except ClaimLost:
             return ToolAnswer(_OVER, is_error=True)
@@ -157,6 +161,10 @@ class SessionToolbox:
 
     def _read(self, tool: Tool, checked: Arguments, key: str) -> str:
         return tool.run(self._fenced(self._service.reader, key), checked)
+
+    def _read_beside(self, tool: Tool, checked: Arguments, key: str) -> str:
+        with contextlib.closing(open_connection(self._settings.db, readonly=True)) as conn:
+            return tool.run(self._fenced(conn, key), checked)
 
     async def _act(self, tool: Tool, checked: Arguments, key: str) -> str:
         brought = await self._brought(tool, checked, key)

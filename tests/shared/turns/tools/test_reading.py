@@ -1,3 +1,8 @@
+import contextlib
+import threading
+
+import apsw
+
 from shared.db.engine.connection import transaction
 from shared.queue import turns
 from shared.queue.teamwork import mailbox
@@ -75,6 +80,43 @@ def test_the_history_is_searched_oldest_first_with_the_numbers_of_the_lines(conn
         ]
         assert later.say("search_history", words="tea", before=2).endswith("tea at nine")
         assert later.say("search_history", words="coffee") == "Nothing was found in what you may see here."
+
+
+def test_a_search_runs_no_statement_in_the_thread_of_the_loop(conn, db):
+    """It may take 20 ms, and the loop of dispatch carries all turns."""
+    with running(conn, db, text="tea at nine") as turn:
+        with transaction(conn):
+            turns.settle(conn, turn.claim, [], None, now_ms=NOW)
+        put(conn, "second")
+        later = Running(turn.process, db, take(conn, token="turn_b"))
+        for tool, given, in_loop in (("search_history", {"words": "tea"}, False), ("read_thread", {}, True)):
+            with statements_of() as ran:
+                turn.process.reader.set_exec_trace(ran.note)
+                assert "tea at nine" in later.say(tool, **given)
+                turn.process.reader.set_exec_trace(None)
+            loops = threading.get_ident()
+            assert ([each for each in ran.threads if each == loops] != []) is in_loop
+            assert ([each for each in ran.threads if each != loops] != []) is not in_loop
+
+
+class Statements:
+    def __init__(self):
+        self.threads = []
+
+    def note(self, *_):
+        self.threads.append(threading.get_ident())
+        return True
+
+
+@contextlib.contextmanager
+def statements_of():
+    """The threads of all statements on connections that open meanwhile."""
+    ran = Statements()
+    apsw.connection_hooks.append(watch := lambda conn: conn.set_exec_trace(ran.note))
+    try:
+        yield ran
+    finally:
+        apsw.connection_hooks.remove(watch)
 
 
 def test_the_history_is_searched_by_the_clock_of_the_agent(conn, db):
