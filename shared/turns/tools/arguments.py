@@ -14,6 +14,7 @@ from shared.turns.tools.base import Arguments, Tool
 
 _MOST_PROBLEMS = 5  # a model that is wrong everywhere needs no list of everything
 _SHOWN = 60  # characters of a name that the model made up
+_MOST_SHOWN = {"maxLength": 5000, "maximum": 1_000_000}  # a larger limit is left out of the schema
 
 
 def checked(tool: Tool, given: Mapping[str, Any]) -> Arguments:
@@ -53,12 +54,18 @@ def _sentence(tool: Tool, problem: ErrorDetails) -> str:
 
 
 def schema(tool: Tool) -> dict[str, Any]:
-    """The JSON schema of the arguments, as models get it: without references and titles, which some can't read."""
+    """The JSON schema of the arguments, as models get it: without references and titles, which some can't read.
+
+    Every turn pays for it, so it leaves out what no model needs: defaults that say nothing, limits that none reaches
+    (an error names them all the same), and descriptions that stand in the schema of ``Tool.described_by``.
+    """
     found = tool.arguments.model_json_schema()
     parts = found.pop("$defs", {})
-    plain: dict[str, Any] = _plain(found, parts)
+    plain: dict[str, Any] = {"type": "object", "properties": {}, **_plain(found, parts)}
     plain.pop("description", None)
-    return {"type": "object", "properties": {}, **plain}
+    for name in tool.described_by.model_fields if tool.described_by is not None else ():
+        plain["properties"].get(name, {}).pop("description", None)
+    return plain
 
 
 def _plain(node: Any, parts: Mapping[str, Any]) -> Any:
@@ -69,4 +76,13 @@ def _plain(node: Any, parts: Mapping[str, Any]) -> Any:
         return node
     if "$ref" in node:
         return _plain(parts[node["$ref"].rpartition("/")[2]], parts)
-    return {name: _plain(each, parts) for name, each in node.items() if name != "title" or not isinstance(each, str)}
+    return {name: _plain(each, parts) for name, each in node.items() if not _is_needless(name, each)}
+
+
+def _is_needless(name: str, value: Any) -> bool:
+    if name == "title":
+        return isinstance(value, str)
+    if name == "default":
+        return value is None
+    most = _MOST_SHOWN.get(name)
+    return name == "propertyNames" or (name == "minLength" and value == 1) or (most is not None and value > most)

@@ -109,6 +109,7 @@ class Tool:
         kicks: the functions that look for work afterwards.
         hands_over: the file of the outbox that the call hands over, and who gets it; None: no file. It only reads, and
             refuses what ``run`` would refuse; the file is copied before the transaction.
+        described_by: the arguments of another tool; those that this one has too are described there.
         speaks: the text that the call wants spoken; likewise, it only reads, and the sound is made before.
     """
 
@@ -122,6 +123,7 @@ class Tool:
     is_repeatable: bool = False
     kicks: tuple[str, ...] = ()
     hands_over: Callable[[ToolCall, Any], HandedOver | None] | None = None
+    described_by: type[Arguments] | None = None
     speaks: Callable[[ToolCall, Any], SpokenText] | None = None
 
 

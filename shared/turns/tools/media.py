@@ -148,7 +148,7 @@ TOOLS = (
         "send_voice",
         "Say something as a voice message, while you go on working: for example to a person who sent you one. The text "
         "stands below it. Where nothing speaks for you, or the channel takes no sound, the text alone is sent, and the "
-        "answer says so. Answers with the number of the message.",
+        "answer says so.",
         SendVoice,
         _send_voice,
         kicks=("deliver",),
@@ -157,15 +157,14 @@ TOOLS = (
     Tool(
         "send_poll",
         "Ask all people of a chat to vote, where the platform has polls. For a question whose answer you need, use "
-        "ask_user_question. Answers with the number of the message.",
+        "ask_user_question.",
         SendPoll,
         _send_poll,
         kicks=("deliver",),
     ),
     Tool(
         "send_sticker",
-        "Send a sticker that came with a message of this conversation, where the platform has stickers. Answers with "
-        "the number of the message.",
+        "Send a sticker that came with a message of this conversation, where the platform has stickers.",
         SendSticker,
         _send_sticker,
         kicks=("deliver",),

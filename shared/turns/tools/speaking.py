@@ -18,7 +18,7 @@ Text = Annotated[str, Field(min_length=1, max_length=50_000, description="Markdo
 Line = Annotated[str, Field(min_length=1, max_length=300)]
 To = Annotated[
     str | None,
-    Field(default=None, min_length=1, max_length=64, description="a destination's name; left out: this conversation"),
+    Field(default=None, min_length=1, max_length=64, description="a destination's name; left out: here"),
 ]
 MessageNumber = Annotated[int, Field(ge=1, le=_LARGEST_ROW, description="the number that send_message gave")]
 
@@ -194,7 +194,7 @@ TOOLS = (
     Tool(
         "send_file",
         "Send a file from your outbox now, while you go on working, with a caption if you like. Where the channel "
-        "can't carry files, or not such a large one, the answer says so. Answers with the number of the message.",
+        "can't carry files, or not such a large one, the answer says so.",
         SendFileArguments,
         _send_file,
         kicks=("deliver",),

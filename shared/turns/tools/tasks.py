@@ -222,9 +222,10 @@ TOOLS = (
     Tool("list_tasks", "List the planned tasks of this conversation, soonest first.", ListTasks, _list, reads=True),
     Tool(
         "update_task",
-        "Change a planned task of this conversation; what you leave out stays.",
+        "Change a planned task of this conversation, with the arguments of schedule_task; what you leave out stays.",
         UpdateTask,
         _update,
+        described_by=ScheduleTask,
         is_repeatable=True,
         kicks=("dispatch",),
     ),

@@ -76,6 +76,31 @@ def test_a_schema_is_one_that_every_model_takes(spec):
     assert len(spec.description) > 20
 
 
+MOST_BYTES = 18_200  # of all tools in a request to a model, some 4,550 tokens
+
+
+def test_what_the_tools_add_to_each_prompt_does_not_creep():
+    """A new tool costs each turn of each agent: shorten another, or raise the bound with a reason."""
+    tools = [
+        {"name": each.name, "description": each.description, "input_schema": each.schema} for each in registry.specs()
+    ]
+    sizes = {each["name"]: len(json.dumps(each, separators=(",", ":"), ensure_ascii=False).encode()) for each in tools}
+    total = sum(sizes.values())
+    largest = sorted(sizes, key=sizes.__getitem__, reverse=True)[:5]
+    print(f"{len(tools)} tools, {total} bytes, some {total // 4} tokens; the largest: {largest}")
+    assert total <= MOST_BYTES, f"{total} bytes; the largest: { {name: sizes[name] for name in largest} }"
+
+
+def test_a_schema_says_what_a_model_needs_and_a_limit_that_is_left_out_holds_all_the_same(turn):
+    schemas = {each.name: each.schema["properties"] for each in registry.specs()}
+    assert "maxLength" not in schemas["schedule_task"]["prompt"]
+    assert "argument 'prompt'" in turn.refusal("schedule_task", prompt="x" * 20_001, cron="0 9 * * *")
+    assert schemas["ask_user_question"]["options"]["items"] == {"maxLength": 60, "type": "string"}
+    assert schemas["schedule_task"]["cron"]["description"].startswith("five fields")
+    assert schemas["update_task"]["cron"] == {"anyOf": [{"maxLength": 200, "type": "string"}, {"type": "null"}]}
+    assert schemas["update_task"]["task"]["description"] == "from schedule_task or list_tasks"
+
+
 def test_what_a_tool_said_is_committed_before_it_answers(turn, other):
     assert turn.say("send_message", text="on my way") == "Sent to this conversation as message 1."
     assert column(other, SAID) == ["on my way"]
