@@ -309,7 +309,7 @@ class Sweep(FunctionService):
         if self.reader is not None:
             self.reader.close()
         await self.looks.close()
-        self.alerts.close()
+        await self.alerts.close()
         await super().close()
 
 

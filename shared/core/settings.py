@@ -24,6 +24,8 @@ NewChats = Literal[
     "refuse", "ask", "wire"
 ]  # without a wiring: no answer, an owner is asked, or the default agent answers
 AGENTS_FILE = "postroom.toml"
+_WEBHOOK_URL = re.compile(r"https://[^\s/?#]+(/[^\s#]*)?|http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/[^\s#]*)?")
+_WEBHOOK_SECRET = re.compile(r"(whsec_)?[A-Za-z0-9+/]{32,88}={0,2}")  # as Standard Webhooks has them
 _PAGE_URL = re.compile(r"https?://[^\s/?#]+(/[^\s?#]*)?")
 
 
@@ -146,6 +148,8 @@ class Settings(FromEnvironment):
     retry_cap_ms: int = Field(default=300_000, ge=1)
     unknown_sends: Literal["resend", "hold"] = "resend"
     outage_limit_hours: float = Field(default=24, gt=0, le=24 * 365)  # after which what waits for a platform is dead
+    alert_url: SecretStr | None = None  # of a webhook for alerts; it may hold a token, so no row has it
+    alert_secret: SecretStr | None = None  # which signs what is posted there
     stuck_after_ms: int = Field(default=10 * 60_000, ge=60_000)  # a message or an answer that waits so long is stuck
     retention_ms: int = Field(
         default=24 * 60 * 60 * 1000, ge=0
@@ -175,6 +179,20 @@ class Settings(FromEnvironment):
         if url and not _PAGE_URL.fullmatch(url):
             raise ValueError("write the address of the operator's page, such as 'https://postroom.example'")
         return url.rstrip("/")
+
+    @field_validator("alert_url")
+    @classmethod
+    def _is_of_webhook(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not _WEBHOOK_URL.fullmatch(url.get_secret_value()):
+            raise ValueError("write an address that begins with https://, or of this machine with http://")
+        return url
+
+    @field_validator("alert_secret")
+    @classmethod
+    def _signs(cls, secret: SecretStr | None) -> SecretStr | None:
+        if secret is not None and not _WEBHOOK_SECRET.fullmatch(secret.get_secret_value()):
+            raise ValueError("write 24 to 64 random bytes in base64, as `openssl rand -base64 32` makes them")
+        return secret
 
     @field_validator("transcriber")
     @classmethod

@@ -9,10 +9,13 @@ import apsw
 
 from shared.channels import registry
 from shared.core.errors import ConfigInvalid, NotFound
+from shared.core.settings import Settings
 from shared.db.alerts import alert_routes
 from shared.db.alerts.alert_routes import AlertRoute
 from shared.db.roster import chats
 
+WEBHOOK = "webhook"  # the channel of the one chat that stands for the operator's webhook
+_PLACE = "alerts"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 
@@ -41,11 +44,25 @@ def save(
     return route
 
 
+def webhook(conn: apsw.Connection, settings: Settings, *, now_ms: int) -> int:
+    """The chat that stands for the operator's webhook.
+
+    Raises:
+        ConfigInvalid: its address or its secret is not set.
+    """
+    if settings.alert_url is None or settings.alert_secret is None:
+        raise ConfigInvalid(
+            "there is no webhook for alerts: give api and sweep the settings POSTROOM_ALERT_URL and "
+            "POSTROOM_ALERT_SECRET (`openssl rand -base64 32`), and restart them"
+        )
+    return chats.ensure(conn, WEBHOOK, _PLACE, is_group=False, name="the webhook of alerts", now_ms=now_ms).id
+
+
 def _check(conn: apsw.Connection, chat_id: int) -> None:
     chat = chats.get(conn, chat_id)
     if chat is None:
         raise NotFound(f"there is no chat {chat_id} for alerts; GET /api/chats lists them")
-    if not registry.is_adapted(chat.channel):
+    if chat.channel != WEBHOOK and not registry.is_adapted(chat.channel):
         raise ConfigInvalid(f"nothing is sent to chat {chat_id}, because {chat.channel} has no adapter: name another")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.parquet as parquet
 import pytest
 
+from shared.core.http_head import TICK_HEADER
 from tests.e2e.conftest import ROOT, System, until
 
 pytestmark = pytest.mark.e2e
@@ -162,6 +163,46 @@ def test_a_signed_body_that_cannot_be_read_is_accepted_and_kept_as_dropped(lasti
     assert lasting.query("SELECT reason FROM dropped WHERE channel = 'telegram' AND reason = 'payload'") == [
         ("payload",)
     ]
+
+
+def swept(system: System) -> bool:
+    """A tick of sweep; false: another one is under way."""
+    environment = json.loads((system.state / "instance.json").read_text())["environment"]
+    (sweep,) = [each for each in system.get("/_emulator/status")[1]["functions"] if each["name"] == "sweep"]
+    secret = {TICK_HEADER: environment["POSTROOM_TICK_SECRET"]}
+    return system._request(f"{sweep['url']}/tick", b"", secret)[0] == 200
+
+
+def test_what_is_not_well_is_told_in_a_chat_once_and_once_when_it_is_over(lasting: System) -> None:
+    say(lasting, "I look after it", BEN)
+    until("the answer", lambda: sent(lasting, "You said: I look after it"))
+    ((chat,),) = lasting.query("SELECT id FROM chats WHERE channel = 'telegram' AND platform_id = ?", BEN)
+    lasting.call("PUT", "/api/alerts/routes/ops", {"chatId": chat, "kinds": ["dead"]})
+    rejected = lasting.api_message("!reject my secret")
+    dead = "SELECT id FROM messages WHERE message_id = ? AND status = 'dead'"
+    ((row,),) = until("the dead message", lambda: lasting.query(dead, rejected))
+
+    until("a sweep", lambda: swept(lasting))
+    address = f"{lasting.urls['gateway']}/#/queue/dead"
+    (begun,) = until("the alert", lambda: alerts(lasting, address))
+    assert (begun.count("dead, since"), begun.count("secret")) == (1, 0)
+
+    lasting.call("DELETE", f"/api/queue/dead/{row}")
+    for _ in range(2):
+        until("a sweep", lambda: swept(lasting))
+    (over,) = until("its end", lambda: alerts(lasting, "Over since "))
+    assert begun.partition(", since")[0] in over
+    assert len(alerts(lasting, address)) == 1
+    (alert,) = lasting.call("GET", "/api/alerts")
+    assert [each["route"] for each in alert["told"] if each["overToldAt"]] == ["ops"]
+    lasting.call("DELETE", "/api/alerts/routes/ops")
+
+
+def alerts(system: System, part: str) -> list[str]:
+    """The texts that Telegram took, with *part* in them."""
+    calls = system.get("/control/telegram/calls?method=sendMessage", "platforms")[1]["calls"]
+    texts = [str(call["params"].get("text")) for call in calls if call["status"] == 200]
+    return [text for text in texts if part in text]
 
 
 def test_a_turn_whose_dispatch_is_killed_is_answered_once(lasting: System) -> None:

@@ -1,9 +1,10 @@
-"""``emulator alerts``: what is not well, and the chats that are told of it."""
+"""``emulator alerts``: what is not well, and the chats and the webhook that are told of it."""
 
 from typing import Annotated, Any
 
 import typer
 
+from emulator.base import errors
 from emulator.cli.client import RestClient
 from emulator.cli.commands import setting_options
 from emulator.cli.commands.frame import Limit, command, group
@@ -11,7 +12,7 @@ from emulator.cli.output import CommandResult, TextTable, local_time, result
 from shared.core.row_settings import camel
 from shared.db.alerts.alert_routes import SETTINGS
 
-app = group("Alerts: what is not well, told once to a chat, and once more when it is over.")
+app = group("Alerts: what is not well, told once to a chat or a webhook, and once more when it is over.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the route: a-z, 0-9 and -, such as ops.")]
 
@@ -58,11 +59,17 @@ def add_route(
     api: RestClient,
     name: Name,
     chat: Annotated[int | None, typer.Option(min=1, help="The chat, by its number in `chats list`.")] = None,
+    webhook: Annotated[
+        bool, typer.Option("--webhook", help="In place of a chat: the address of POSTROOM_ALERT_URL.")
+    ] = False,
     **settings: Any,
 ) -> CommandResult:
-    """Let alerts go to a chat, or change how they do."""
+    """Let alerts go to a chat or a webhook, or change how they do."""
+    if webhook and chat is not None:
+        raise errors.UsageError("a route leads to one place: use either --chat or --webhook")
     body = {camel(each): value for each, value in setting_options.read(SETTINGS, settings).items()}
-    saved = api.put("alerts", "routes", name, body=body | ({} if chat is None else {"chatId": chat}))
+    to: dict[str, Any] = {"webhook": True} if webhook else {} if chat is None else {"chatId": chat}
+    saved = api.put("alerts", "routes", name, body=body | to)
     now = saved["route"]
     tells = ", ".join(now["kinds"]) or "everything"
     quiet = f", quiet {now['quietHours']}" if now["quietHours"] else ""

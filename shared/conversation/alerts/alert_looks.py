@@ -10,6 +10,7 @@ import apsw
 from shared.conversation.access import cards
 from shared.conversation.alerts import decide, standing, words
 from shared.conversation.alerts.standing import Findings
+from shared.conversation.alerts.webhook_posts import WebhookPosts
 from shared.core import logs
 from shared.core.settings import Settings
 from shared.db.alerts import alert_routes, alerts, tellings
@@ -19,6 +20,8 @@ from shared.db.engine.group_commit import Writer
 from shared.db.roster import chats
 from shared.db.roster.chats import Chat
 from shared.queue import notices
+from shared.roster.alert_routes import WEBHOOK
+from shared.runtime.http_client import Client
 
 log = logs.get()
 
@@ -28,9 +31,10 @@ _PRUNED = 250  # rows in one look
 class AlertLooks:
     """The looks of one process; it has a connection to read with, made at the first look."""
 
-    def __init__(self, settings: Settings, writer: Writer) -> None:
+    def __init__(self, settings: Settings, writer: Writer, client: Client | None = None) -> None:
         self._settings = settings
         self._writer = writer
+        self._posts = WebhookPosts(settings, writer, client)
         self._reader: apsw.Connection | None = None
 
     async def look(self, *, now_ms: int) -> int:
@@ -39,7 +43,10 @@ class AlertLooks:
             found = self._look(now_ms)
             if found is None:
                 return 0
-            return await self._writer.run(lambda conn: note(conn, found, self._settings, now_ms=now_ms))
+            count = await self._writer.run(lambda conn: note(conn, found, self._settings, now_ms=now_ms))
+            if self._reader is not None:
+                await self._posts.post(self._reader, now_ms=now_ms)
+            return count
         except Exception:  # the batch boundary: sweep's other work goes on
             log.exception("alerts.failed")
             return 0
@@ -51,8 +58,9 @@ class AlertLooks:
             return None
         return standing.look(self._reader, self._settings, now_ms=now_ms)
 
-    def close(self) -> None:
-        """Let go of the connection."""
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._posts.close()
         if self._reader is not None:
             self._reader.close()
 
@@ -96,7 +104,8 @@ def _say(
     now_ms: int,
 ) -> None:
     text = words.text(saying, public_url=settings.public_url, timezone=route.timezone or settings.timezone)
-    response = notices.write(conn, chat, cards.escape(text), now_ms=now_ms)
+    said = text if chat.channel == WEBHOOK else cards.escape(text)  # a webhook gets plain text
+    response = notices.write(conn, chat, said, now_ms=now_ms)
     for alert, phase, duties in saying.news:
         for duty in duties:
             if phase != "ended":

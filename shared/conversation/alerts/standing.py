@@ -25,6 +25,7 @@ from shared.db.replica import replica_problems, replica_report
 from shared.db.roster import accounts, agent_pauses
 from shared.db.spending import budgets, usage
 from shared.db.views import why, why_sentences
+from shared.roster.alert_routes import WEBHOOK
 
 _NEEDS_NOBODY = ("not_fetched", "called_off")
 _ITS_ERROR = "the page of the message has the error"
@@ -45,11 +46,13 @@ class Findings(NamedTuple):
 
 def look(conn: apsw.Connection, settings: Settings, *, now_ms: int) -> Findings:
     """Look at the rows, the disk, and what the supervisor of replication reported."""
-    silent = {**channel_pauses.every(conn), **channel_outages.every(conn)}
+    silent = {*channel_pauses.every(conn), *channel_outages.every(conn)}
+    webhook = _stuck_webhook(conn, settings, now_ms)
     dead, answers = alert_facts.dead_messages(conn), alert_facts.dead_answers(conn)
     found = [
         *_stuck(conn, settings, now_ms),
         *_stuck_answers(conn, settings, silent, now_ms),
+        *webhook,
         *map(_dead, dead),
         *(_unsent(each) for each in answers if each.failure not in _NEEDS_NOBODY),
         *_deaf(conn, settings, now_ms),
@@ -59,7 +62,7 @@ def look(conn: apsw.Connection, settings: Settings, *, now_ms: int) -> Findings:
         *_paused(conn),
     ]
     is_cut = any(sum(each.number for each in rows) >= MOST_DEAD for rows in (dead, answers))
-    return Findings(found, {"dead"} if is_cut else (), silent)
+    return Findings(found, {"dead"} if is_cut else (), silent | {WEBHOOK} if webhook else silent)
 
 
 def _stuck(conn: apsw.Connection, settings: Settings, now_ms: int) -> Iterator[Trouble]:
@@ -101,6 +104,23 @@ def _stuck_answers(
             "sending",
             each.name,
         )
+
+
+def _stuck_webhook(conn: apsw.Connection, settings: Settings, now_ms: int) -> list[Trouble]:
+    """The webhook of alerts has not taken one for so long: another route says so."""
+    late = alert_facts.answers(conn, [WEBHOOK], longest_ms=settings.stuck_after_ms, now_ms=now_ms)
+    return [
+        Trouble(
+            "stuck webhook",
+            "stuck",
+            "The webhook of alerts takes none",
+            "Each is posted again every minute, and the log of sweep has the reason.",
+            "Look at the address of POSTROOM_ALERT_URL.",
+            each.since,
+            channel=WEBHOOK,
+        )
+        for each in late
+    ]
 
 
 def _dead(of: DeadRows) -> Trouble:

@@ -78,11 +78,15 @@ class SavedAlertRoute(TypedDict):
 
 @takes_settings_of(AlertRoute, camel)
 class AlertRouteBody(Body):
-    """Fields that are left out stay as they are. *chatId*: where the alerts go; a new route needs one."""
+    """Fields that are left out stay as they are. *chatId*: where the alerts go; a new route needs one.
+
+    *webhook*: in place of a chat, to the address of ``POSTROOM_ALERT_URL``.
+    """
 
     model_config = ConfigDict(json_schema_extra=without_defaults)
 
     chatId: int | None = Field(default=None, ge=1)
+    webhook: bool = False
 
 
 def _route(conn: apsw.Connection, route: AlertRoute) -> AlertRouteView:
@@ -120,12 +124,14 @@ async def get_alert_routes(service: Service) -> list[AlertRouteView]:
 
 @endpoint("PUT", "/api/alerts/routes/{name}", {400: "the name or a setting is wrong", 404: "there is no such chat"})
 async def put_alert_route(service: Service, *, name: str, body: AlertRouteBody) -> SavedAlertRoute:
-    """Let alerts go to a chat, or change how. Everything that is not well then is told to a new route."""
-    given = body.model_dump(exclude_unset=True, exclude={"chatId"})
+    """Let alerts go to a chat or a webhook, or change how. Everything that is not well then is told to a new route."""
+    given = body.model_dump(exclude_unset=True, exclude={"chatId", "webhook"})
     changes = {_FIELDS[field]: value for field, value in given.items()}
 
     def work(conn: apsw.Connection) -> SavedAlertRoute:
-        saved = routes.save(conn, name, body.chatId, changes, now_ms=clock.now_ms())
+        now_ms = clock.now_ms()
+        to = routes.webhook(conn, service.settings, now_ms=now_ms) if body.webhook else body.chatId
+        saved = routes.save(conn, name, to, changes, now_ms=now_ms)
         return {"ok": True, "route": _route(conn, saved)}
 
     return await service.change(work)

@@ -33,3 +33,5 @@ def test_what_is_wrong_is_refused_with_the_reason(postroom: Postroom) -> None:
     assert "there is no chat 999" in postroom.refused("alerts", "add", "new", "--chat", "999", code=66)
     api = str(make_chat(postroom.conn, "me", "api"))
     assert "has no adapter" in postroom.refused("alerts", "add", "new", "--chat", api, code=65)
+    assert "POSTROOM_ALERT_URL" in postroom.refused("alerts", "add", "new", "--webhook", code=65)
+    assert "one place" in postroom.refused("alerts", "add", "new", "--chat", chat, "--webhook", code=64)

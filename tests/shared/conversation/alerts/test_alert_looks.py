@@ -229,7 +229,7 @@ def run(db, settings):
         try:
             return await looks.look(now_ms=NOW)
         finally:
-            looks.close()
+            await looks.close()
             writer.close()
 
     return asyncio.run(go())
