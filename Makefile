@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 # A third of their time is waiting, so three processes fill two cores.
 WORKERS ?= 3
 SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-EVERYDAY := -m "not long and not crash and not agents and not clients and not browser"
+EVERYDAY := -m "not long and not crash and not agents and not clients and not browser$(WITHOUT:%= and not %)"
 # The files whose tests have a mark name it; pytest would read all files, which takes ten seconds each time.
 marked = $(shell grep -rl --include='test_*.py' 'mark\.$@' tests)
 OUT ?= out/message_volume

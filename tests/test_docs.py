@@ -6,6 +6,7 @@ import pytest
 
 from shared.db.engine import schema
 
+pytestmark = pytest.mark.any_python
 ROOT = Path(__file__).parents[1]
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs/promises.md").read_text())
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.import_graph import circles, graph_of, nodes_of, siblings
 
+pytestmark = pytest.mark.any_python
 ROOT = Path(__file__).parents[1]
 ROOMS = ("shared", "functions", "infra", "emulator", "spark_jobs")
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
