@@ -6,7 +6,7 @@ It works at ``/chat`` and, behind the gateway, at ``/_emulator/chat``: the page 
 import asyncio
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from aiohttp import web
 
 from emulator.platforms import page_files
 from emulator.platforms.bus import EventBus, LiveEvent
+from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.page_actions import PageActions
 from emulator.platforms.page_data import PIECE, PageData
 from emulator.platforms.request_parts import EITHER, find_chat, platform_of
@@ -28,6 +29,7 @@ SCRIPTS = (
     "files",
     "side",
     "contents",
+    "why",
     "message",
     "log",
     "steps",
@@ -55,10 +57,11 @@ class ChatPage:
         page_data: PageData,
         actions: PageActions,
         accounts: Callable[[], Sequence[str]],
-        unwell: Callable[[], Awaitable[Sequence[str]]],
+        config: PlatformsConfig,
+        account: str | None,
     ) -> None:
         self._store, self._bus, self._page_data, self._actions = store, bus, page_data, actions
-        self._further, self._unwell_now = accounts, unwell
+        self._further, self._config, self._account = accounts, config, account
 
     def routes(self) -> list[web.AbstractRouteDef]:
         routes: list[web.AbstractRouteDef] = []
@@ -72,6 +75,8 @@ class ChatPage:
                 web.get(base + "/unwell", self._unwell),
                 web.get(base + "/events", self._events),
                 web.get(either + "/chats/{chat}", self._transcript),
+                web.get(either + "/webhooks/{ref}", self._webhooks),
+                web.get(either + "/chats/{chat}/messages/{message}/why", self._why),
                 web.get(base + "/files/{file}", self._file),
                 *self._actions.routes(base),
             ]
@@ -100,7 +105,7 @@ class ChatPage:
 
     async def _unwell(self, request: web.Request) -> web.Response:
         """What Postroom says of its health: a sentence for each thing that is not ready, or needs a person."""
-        return web.json_response({"unwell": list(await self._unwell_now())})
+        return web.json_response({"unwell": list(await self._config.unwell())})
 
     async def _transcript(self, request: web.Request) -> web.Response:
         """A conversation; ``?before=`` asks for the messages before that number (``seq``)."""
@@ -109,6 +114,17 @@ class ChatPage:
         if before is not None:
             return web.json_response(self._page_data.older(chat, before=int(before)))
         return web.json_response({"mark": self._bus.mark(), **self._page_data.transcript(chat, limit=PIECE)})
+
+    async def _webhooks(self, request: web.Request) -> web.Response:
+        """Each attempt to deliver an update or an interaction, with its body and the answer."""
+        found = self._store.requests.webhooks(platform_of(request), ref=request.match_info["ref"], limit=20)
+        return web.json_response({"attempts": found})
+
+    async def _why(self, request: web.Request) -> web.Response:
+        """Why a message has no answer: ``{"why": {state, reason, until}}``, as ``emulator why`` says it, or null."""
+        place = request.match_info
+        found = await self._config.why(self._account or place["platform"], place["chat"], place["message"])
+        return web.json_response({"why": found})
 
     async def _file(self, request: web.Request) -> web.Response:
         return page_files.serve(self._store.files, request.match_info["file"])

@@ -1,10 +1,10 @@
 """The settings of the fake platforms, and their clock."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from emulator.base.door import Door
 from shared.core.time import clock
@@ -44,6 +44,10 @@ async def _nothing() -> Sequence[str]:
     return ()
 
 
+async def _unknown(account: str, chat: str, message: str) -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class PlatformsConfig:
     """The settings of both fakes.
@@ -67,6 +71,8 @@ class PlatformsConfig:
         session_starts: how often an app may identify at the Gateway in a day.
         privileged_intents: those that are switched on for the app; the real default is none.
         unwell: what Postroom says of its health, a sentence each; the chat page shows it.
+        why: called with an account, a chat's id there and a message's or an interaction's; ``state``, ``reason`` and
+            ``until`` of why it has no answer, or None where nothing is known.
         registered: called with an account and the address that was registered for it.
     """
 
@@ -87,5 +93,6 @@ class PlatformsConfig:
     session_starts: int = 1000
     privileged_intents: int = 0
     unwell: Callable[[], Awaitable[Sequence[str]]] = _nothing
+    why: Callable[[str, str, str], Awaitable[Mapping[str, Any] | None]] = _unknown
     registered: Callable[[str, str], None] = lambda account, url: None
     clock: Clock = field(default_factory=SystemClock)

@@ -122,7 +122,7 @@ class ControlApi:
 
     async def _list_calls(self, request: web.Request) -> web.Response:
         query = request.query
-        calls = self._store.calls(
+        calls = self._store.requests.calls(
             platform_of(request), chat=query.get("chat"), method=query.get("method"), after=int(query.get("after", "0"))
         )
         return web.json_response({"calls": calls})

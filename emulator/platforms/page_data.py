@@ -82,7 +82,7 @@ class PageData:
             "chat": self.chat(chat),
             **self._piece(self._store.transcript(chat, limit=limit + 1), limit),
             "deliveries": self.deliveries(chat.platform, chat.id),
-            "calls": self._store.calls(chat.platform, chat=chat.id, limit=300),
+            "calls": self._store.requests.calls(chat.platform, chat=chat.id, limit=300),
             "commands": self.commands(chat.platform),
         }
 

@@ -121,7 +121,9 @@ class Platforms:
             self._discord_people,
             DiscordUses(self._store, self._discord, self._interactions, self._discord_people),
         )
-        page = ChatPage(self._store, self._bus, page_data, actions, lambda: self.further.names, self._config.unwell)
+        page = ChatPage(
+            self._store, self._bus, page_data, actions, lambda: self.further.names, self._config, self._account
+        )
         self._discord.start(self.url)
         self._telegram.updates.start()
         self._interactions.start()

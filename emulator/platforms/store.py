@@ -1,7 +1,7 @@
 """The database of the fake platforms: ``platforms.db`` in the state folder.
 
 One process opens it. Everything that survives a restart is a row: people, messages, updates that wait for delivery,
-interaction tokens, and the last calls of the bot.
+interaction tokens, and the last requests (:mod:`.record.request_log`).
 """
 
 import json
@@ -14,11 +14,11 @@ import apsw
 
 from emulator.base.errors import NotADatabase
 from emulator.platforms.files import FileStore
+from emulator.platforms.record.request_log import RequestLog
 from shared.db.engine import owner_only
 
 Platform = Literal["telegram", "discord"]
 PLATFORMS: tuple[Platform, ...] = get_args(Platform)
-KEEP_CALLS = 5000
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -46,13 +46,6 @@ CREATE TABLE IF NOT EXISTS messages (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS messages_chat ON messages (platform, chat, seq);
 CREATE INDEX IF NOT EXISTS messages_nonce ON messages (chat, nonce) WHERE nonce IS NOT NULL;
-
-CREATE TABLE IF NOT EXISTS calls (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    platform TEXT NOT NULL, at_ms INTEGER NOT NULL, method TEXT NOT NULL, chat TEXT, status INTEGER NOT NULL,
-    params TEXT NOT NULL, answer TEXT NOT NULL, fault TEXT, took_ms REAL NOT NULL
-) STRICT;
-CREATE INDEX IF NOT EXISTS calls_chat ON calls (platform, chat, seq);
 
 -- Telegram's updates. queue: updates of one queue are delivered strictly in order.
 CREATE TABLE IF NOT EXISTS updates (
@@ -147,6 +140,7 @@ class PlatformStore:
         self.conn.execute("PRAGMA synchronous = NORMAL").fetchall()
         self.conn.execute(SCHEMA)
         self.files = FileStore(self.conn)
+        self.requests = RequestLog(self.conn)
         columns = [row[1] for row in self.conn.execute("PRAGMA table_info(interactions)")]
         for column in ("custom_id", "kind", "particular", "modal"):  # a file from an earlier release
             if column not in columns:
@@ -311,63 +305,6 @@ class PlatformStore:
             (chat.platform, chat.id),
         ).fetchone()
         return _message(row) if row else None
-
-    # calls of the bot
-
-    def add_call(
-        self,
-        platform: Platform,
-        *,
-        at_ms: int,
-        method: str,
-        chat: str | None,
-        status: int,
-        params: Mapping[str, Any],
-        answer: Any,
-        fault: str | None,
-        took_ms: float,
-    ) -> dict[str, Any]:
-        """Log one call, and prune the oldest ones. *params* must hold no token."""
-        rows: list[tuple[Any, ...]] = self.conn.execute(
-            "INSERT INTO calls (platform, at_ms, method, chat, status, params, answer, fault, took_ms)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq",
-            (platform, at_ms, method, chat, status, _dump(params), _dump(answer), fault, took_ms),
-        ).fetchall()
-        seq = int(rows[0][0])
-        if seq % 500 == 0:
-            self.conn.execute("DELETE FROM calls WHERE seq <= ?", (seq - KEEP_CALLS,))
-        return {
-            "seq": seq,
-            "platform": platform,
-            "at_ms": at_ms,
-            "method": method,
-            "chat": chat,
-            "status": status,
-            "params": params,
-            "answer": answer,
-            "fault": fault,
-            "took_ms": took_ms,
-        }
-
-    def calls(
-        self,
-        platform: Platform,
-        *,
-        chat: str | None = None,
-        method: str | None = None,
-        after: int = 0,
-        limit: int = 1000,
-    ) -> list[dict[str, Any]]:
-        """The last *limit* calls after number *after*, oldest first."""
-        names = ("seq", "platform", "at_ms", "method", "chat", "status", "params", "answer", "fault", "took_ms")
-        rows = self.conn.execute(
-            "SELECT seq, platform, at_ms, method, chat, status, params, answer, fault, took_ms FROM calls"
-            " WHERE platform = ?1 AND seq > ?2 AND (?3 IS NULL OR chat = ?3)"
-            " AND (?4 IS NULL OR method = ?4 COLLATE NOCASE) ORDER BY seq DESC LIMIT ?5",
-            (platform, after, chat, method, limit),
-        ).fetchall()
-        found = [dict(zip(names, row, strict=True)) for row in reversed(rows)]
-        return [{**call, "params": json.loads(call["params"]), "answer": json.loads(call["answer"])} for call in found]
 
 
 def _dump(value: Mapping[str, Any] | Iterable[str] | Any) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from emulator.base import environment, ports
 from emulator.base.console import Console
@@ -99,6 +100,7 @@ class Components:
                 door=self.door,
                 account_tokens=self.state.database.with_name(self.state.database.name + ".tokens"),
                 unwell=self._sentences,
+                why=self._why,
                 registered=partial(_keep_address, self.state.database),
             )
         )
@@ -138,15 +140,9 @@ class Components:
 
     async def find_health(self) -> EmulatorHealth:
         """What the API says of Postroom's health, and what only the emulator knows of its own processes."""
-        environment_of_api = self.functions["api"].environment
-        durability = environment_of_api.get("POSTROOM_DURABILITY", "local")
-        token = environment_of_api.get("POSTROOM_API_TOKEN") or self.door.token
+        durability = self.functions["api"].environment.get("POSTROOM_DURABILITY", "local")
         answer, s3_answers = await asyncio.gather(
-            self.gateway.read_json(
-                f"{self.api_url}/api/health",
-                {"Authorization": f"Bearer {token}"} if token else {},
-                limit_s=_HEALTH_LIMIT_S,
-            ),
+            self._ask_api("/api/health"),
             self.gateway.answers(self.s3.url, limit_s=_ANSWER_LIMIT_S),
         )
         stops = [f"{each.name} does not run: {each.problem}" for each in self.functions.all if each.problem is not None]
@@ -168,6 +164,18 @@ class Components:
             stops += of_replica
         needs = [] if needs_replica(durability) else of_replica
         return EmulatorHealth(_and(stops, said["notReady"]), _and(needs, said["needsYou"]))
+
+    async def _ask_api(self, path: str) -> Any:
+        """What the API answers to a GET of *path*; None where no answer comes in time, or another than 200."""
+        token = self.functions["api"].environment.get("POSTROOM_API_TOKEN") or self.door.token
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return await self.gateway.read_json(f"{self.api_url}{path}", headers, limit_s=_HEALTH_LIMIT_S)
+
+    async def _why(self, account: str, chat: str, message: str) -> Mapping[str, Any] | None:
+        """Why a message of the chat page has no answer, as ``emulator why`` says it. An interaction's id is enough."""
+        place = {} if account.startswith("discord") else {"platformId": chat}
+        found = await self._ask_api("/api/why?" + urlencode({"ref": message, "channel": account, "limit": 1, **place}))
+        return {key: found[0][key] for key in ("state", "reason", "until")} if found else None
 
     async def _sentences(self) -> list[str]:
         """What the chat page tells, in the words of ``emulator status``."""

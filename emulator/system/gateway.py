@@ -118,7 +118,7 @@ class Gateway:
         except (aiohttp.ClientError, TimeoutError):
             return False
 
-    async def read_json(self, url: str, headers: Mapping[str, str], *, limit_s: float) -> dict[str, Any] | None:
+    async def read_json(self, url: str, headers: Mapping[str, str], *, limit_s: float) -> Any:
         """The response to a GET of *url*; None where none comes in time, or another than 200."""
         try:
             limit = aiohttp.ClientTimeout(limit_s)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.emulator.harness import Emulator, command, descendants, launch, wait_gone, wait_until
+from tests.emulator.harness import Emulator, command, descendants, fetch, launch, wait_gone, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -73,6 +73,19 @@ def test_status_prints_text_and_json(running: Emulator) -> None:
     assert for_people.returncode == 0
     assert f"emulator[{running.process.pid}] ready" in for_people.stdout
     assert json.loads(for_machines.stdout)["urls"] == running.instance["urls"]
+
+
+def test_the_chat_page_says_why_a_message_has_no_answer_in_the_words_of_why(running: Emulator) -> None:
+    fakes, group = running.instance["urls"]["platforms"], "-4001002003"
+    said = {"person": "5000000001", "chat": group, "text": "soup?"}
+    _, answer = fetch(f"{fakes}/chat/telegram/say", method="POST", body=json.dumps(said).encode())
+    message = json.loads(answer)["message_id"]
+    path = f"/chat/telegram/chats/{group}/messages/{message}/why"
+
+    found = wait_until(lambda: json.loads(running.get(path, base=fakes)[1])["why"], what="the reason")
+
+    (told,) = json.loads(command(running.project, "why", message, "--platform-id", group, "--json").stdout)
+    assert (found["state"], found["reason"]) == (told["state"], told["reason"])
 
 
 def test_functions_get_no_variables_of_the_shell(running: Emulator) -> None:

@@ -5,6 +5,8 @@ It checks an address before it accepts it, as Discord does: the endpoint must an
 Source: https://discord.com/developers/docs/interactions/overview#setting-up-an-endpoint
 """
 
+import json
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +17,10 @@ import msgspec
 from nacl.signing import SigningKey
 
 from emulator.platforms.config import PlatformsConfig
+from emulator.platforms.record.request_log import RequestLog, read_body
 from shared.core.errors import ConfigInvalid
+
+_KINDS: Mapping[int, str] = {1: "ping", 3: "press", 4: "choices", 5: "modal"}  # by the type of an interaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +36,8 @@ class EndpointAnswer:
 class InteractionsEndpoint:
     """Posts to the configured address."""
 
-    def __init__(self, config: PlatformsConfig, key: SigningKey) -> None:
-        self._clock, self._key = config.clock, key
+    def __init__(self, config: PlatformsConfig, key: SigningKey, requests: RequestLog) -> None:
+        self._clock, self._key, self._requests = config.clock, key, requests
         self._deadline_s = config.deadline_ms / 1000
         self._session: aiohttp.ClientSession | None = None
         self.url: str | None = config.discord_interactions_url
@@ -47,11 +52,36 @@ class InteractionsEndpoint:
 
     async def post(self, body: bytes, headers: Mapping[str, str] | None = None) -> EndpointAnswer:
         """Post *body* once, signed unless *headers* replace the signature. Raises aiohttp's errors and TimeoutError."""
+        started, answer = time.perf_counter(), None
+        error: str | None = "no answer in time"
+        try:
+            answer = await self._post(body, headers or self.signed(body))
+            error = None if answer.status < 400 else f"the endpoint answered {answer.status}"
+            return answer
+        except (aiohttp.ClientError, OSError) as problem:
+            error = str(problem) or type(problem).__name__
+            raise
+        finally:
+            self._log(json.loads(body), answer, error, (time.perf_counter() - started) * 1000)
+
+    def _log(self, sent: Mapping[str, Any], answer: EndpointAnswer | None, error: str | None, took_ms: float) -> None:
+        self._requests.add_webhook(
+            "discord",
+            at_ms=self._clock.now_ms(),
+            kind=_KINDS.get(sent["type"], "interaction"),
+            ref=sent["id"],
+            chat=sent.get("channel_id"),
+            body=sent,
+            status=answer.status if answer else None,
+            answer=read_body(answer.body) if answer else None,
+            error=error,
+            took_ms=took_ms,
+        )
+
+    async def _post(self, body: bytes, headers: Mapping[str, str]) -> EndpointAnswer:
         if self._session is None or self.url is None:
             raise RuntimeError("call start() first, and name an address")
-        async with self._session.post(
-            self.url, data=body, headers=headers or self.signed(body), allow_redirects=False
-        ) as response:
+        async with self._session.post(self.url, data=body, headers=headers, allow_redirects=False) as response:
             raw, payload = await response.read(), None
             with suppress(ValueError, RecursionError):
                 payload = msgspec.json.decode(raw)

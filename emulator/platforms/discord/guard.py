@@ -156,7 +156,7 @@ class RouteGuard:
                 params["body"] = await read_json(request)  # the request keeps a body that was read
             except DiscordError:
                 params["body"] = None
-        call = self._store.add_call(
+        call = self._store.requests.add_call(
             "discord",
             at_ms=self._clock.now_ms(),
             method=name,

@@ -41,7 +41,7 @@ class Interactions:
         self._config, self._store, self._discord, self._bus = config, store, discord, bus
         self._clock = config.clock
         self.rows = InteractionRows(config, store, bus)
-        self._endpoint = InteractionsEndpoint(config, discord.app.key)
+        self._endpoint = InteractionsEndpoint(config, discord.app.key, store.requests)
         discord.application.interactions_url = lambda: self._endpoint.url
         discord.application.set_interactions_url = self._set_url
         self._answered: dict[str, asyncio.Event] = {}

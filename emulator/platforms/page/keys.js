@@ -26,12 +26,12 @@ $(".log").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && event.target.matches("article")) { event.preventDefault(); event.target.querySelector(".more")?.click(); }
   if (event.key === "Escape") box.focus();
 });
-let lastTop = 0;
+let touched = -Infinity;   // rows that get their true height scroll too: only a person leaves the newest message
+for (const kind of ["wheel", "touchmove", "pointerdown", "keydown"]) $(".log").addEventListener(kind, () => { touched = performance.now(); }, {passive: true});
 $(".log").addEventListener("scroll", () => {
   const log = $(".log");
   if (isLow(log)) log.dataset.low = "yes";
-  else if (log.scrollTop < lastTop) log.dataset.low = "no";   // a row that grew scrolled nothing: only a person goes up
-  lastTop = log.scrollTop;
+  else if (performance.now() - touched < 2000) log.dataset.low = "no";
   if (log.scrollTop < 60 && hasOlder && log.dataset.chat === platform + chat && log.scrollHeight > log.clientHeight) showOlder();
 }, {passive: true});
 document.addEventListener("keydown", (event) => {

@@ -11,6 +11,7 @@ function show(transcript) {
   drawn.clear();
   steps.clear();
   draw();
+  lookWhys();
 }
 // A transcript that is on its way may be older than the events that arrive meanwhile: they are applied again after it.
 let flights = 0, held = [];
@@ -97,7 +98,7 @@ function listen() {
   });
   on("reset", () => soon(refreshSoon));   // the emulator started again, or events are gone
   on("message", onMessage);
-  on("delivery", (d) => { if (isHere(d)) { deliveries.set(keyOf(d), d); soon(drawLog); soon(drawSteps); } });
+  on("delivery", (d) => { if (isHere(d)) { deliveries.set(keyOf(d), d); soon(drawLog); soon(drawSteps); if (d.state === "delivered" && keyOf(d) === d.message) lookWhy(d.message); } });
   on("call", (c) => { if (isHere(c) && !calls.some((one) => one.seq === c.seq)) { calls.push(c); if (calls.length > 1000) calls = calls.slice(-600); soon(drawSteps); if (isRefused(c)) soon(drawLog); } });
   on("typing", (t) => { if (isHere(t)) { typing = {...typing, ...t, thread: t.thread, until: Date.now() + t.for_ms}; soon(drawTyping); } });
   on("draft", (d) => { if (isHere(d)) { drafts.set(d.draft_id, {...d, until: Date.now() + d.for_ms}); soon(drawDrafts); } });

@@ -33,7 +33,7 @@ function unitNode(unit, before, after) {
   const author = unit.messages[0].author.id, authorOf = (one) => one?.messages?.[0].author.id;
   const next = authorOf(before) !== author, last = authorOf(after) !== author;
   const quoted = unit.messages[0].reply_to && messages.get(unit.messages[0].reply_to);
-  const print = [person, topic, next, last, ...unit.messages.flatMap((m) => [printOf(m), stateOf(m)]), quoted ? printOf(quoted) : ""].join("\u0000");
+  const print = [person, topic, next, last, ...unit.messages.flatMap((m) => [printOf(m), stateOf(m), JSON.stringify(whyOf(m))]), quoted ? printOf(quoted) : ""].join("\u0000");
   const [old, node] = drawn.get(unit.key) || [];
   return old === print ? node : remember(unit.key, print, drawUnit(unit, next, last));
 }
@@ -90,6 +90,7 @@ function trim() {
 function jumpTo(id) {
   const row = $(`.log article[data-id="${CSS.escape(id)}"]`);
   if (!row) return;
+  $(".log").dataset.low = "no";
   row.scrollIntoView({block: "center"});
   row.focus();
 }

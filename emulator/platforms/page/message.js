@@ -76,7 +76,8 @@ function drawUnit(unit, next, last) {
         main.is_ephemeral ? el("span", {}, "only you see this") : null,
         words ? el("span", {class: "state " + tone}, words) : null,
         edited ? el("span", {}, "edited") : null,
-        el("time", {datetime: new Date(end.created_ms).toISOString()}, time(end.created_ms)))),
+        el("time", {datetime: new Date(end.created_ms).toISOString()}, time(end.created_ms))),
+      whyNode(end)),
     hasActions(main) ? el("button", {type: "button", class: "more", tabindex: "-1", "aria-haspopup": "menu", "aria-label": "Actions", title: "Actions", onclick: (event) => openMenu(main, event.currentTarget)}, "⋯") : null);
 }
 /** A call of the bot that the platform refused, or did not answer. */
@@ -85,7 +86,7 @@ function drawRefused(call) {
   const what = call.status === 0 ? `${platformName()} cut the connection of` : call.status === 429 ? `${platformName()} asked to wait ${wait ?? "a while"}${wait === undefined ? "" : " s"} with` : `${platformName()} refused`;
   return el("details", {class: "refused", "data-call": call.seq},
     el("summary", {}, el("span", {class: "chip " + (call.status === 429 ? "warn" : "bad")}, call.status || "cut"), el("span", {}, el("b", {}, `${what} ${callName(call)}`), " ", el("span", {class: "why"}, whyRefused(call))), el("time", {}, time(call.at_ms))),
-    el("pre", {}, JSON.stringify({params: call.params, answer: call.answer}, null, 2)));
+    partsOf(call));
 }
 function whyRefused(call) {
   const said = call.answer || {};

@@ -21,19 +21,33 @@ function stepNode(s) {
   steps.set(s.key, [print, made]);
   return made;
 }
-function step(way, name, chip, tone, left, right, data, isOpen) {
-  return el("details", {open: Boolean(isOpen)},
-    el("summary", {}, el("span", {class: "way" + (way === "←" ? " out" : ""), "aria-hidden": "true"}, way), el("span", {class: "name", title: name}, name), el("span", {class: "chip " + tone}, chip), el("small", {}, el("span", {title: left}, left), el("span", {}, right))),
-    el("pre", {}, JSON.stringify(data, null, 2)));
+const MOST_SHOWN = 20000;   // characters of one body; the record keeps little more
+function bodyText(value) {
+  const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  return !text ? "(empty)" : text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}… (${text.length} characters)` : text;
+}
+const part = (label, value) => el("div", {class: "part"}, el("h3", {}, label), el("pre", {tabindex: "0"}, bodyText(value)));
+const partsOf = (call) => [part("The bot sent", call.params), part(`${platformName()} answered ${call.status || "nothing"}`, call.answer)];
+function step(way, name, chip, tone, left, right, inside, isOpen) {
+  const node = el("details", {open: Boolean(isOpen)},
+    el("summary", {}, el("span", {class: "way" + (way === "←" ? " out" : ""), "aria-hidden": "true"}, way), el("span", {class: "name", title: name}, name), el("span", {class: "chip " + tone}, chip), el("small", {}, el("span", {title: left}, left), el("span", {}, right))));
+  node.addEventListener("toggle", async () => { if (node.open && node.children.length === 1) node.append(...await inside()); });
+  return node;
+}
+/** Each attempt of a delivery: what came in to the bot, and what it answered. */
+async function attemptsOf(d) {
+  const {attempts} = await get(`/${platform}/webhooks/${d.update_id ?? d.interaction}`).catch(() => ({attempts: []}));
+  if (!attempts.length) return [part("No webhook carried it; what is known of it", d)];
+  return [part("Sent to the bot", attempts[0].body), ...attempts.map((a, at) => part(`The bot answered ${a.status ?? "nothing"}${attempts.length > 1 ? `, try ${at + 1}` : ""}`, a.status === null ? a.error : a.answer))];
 }
 function deliveryStep(s, isOpen) {
   const d = s.data, good = d.state === "delivered", tone = good ? "" : d.state === "dropped" ? "bad" : d.attempts ? "warn" : "none";
   const words = d.state === "dropped" ? d.error || "given up" : d.error || (d.attempts ? (d.attempts > 1 ? `try ${d.attempts}` : "first try") : "on its way") + (d.took_ms !== null ? ` · ${took(d.took_ms)}` : "");
   const name = platform === "telegram" ? "webhook " + d.kind : d.kind === "press" ? "interaction button" : d.kind === "interaction" ? `interaction ${commandName(messages.get(d.message)?.command ?? "ask")}` : "interaction " + d.kind;
-  return step("→", name, String(d.status ?? (d.attempts ? "failed" : "…")), tone, words, time(d.created_ms, true), d, isOpen);
+  return step("→", name, String(d.status ?? (d.attempts ? "failed" : "…")), tone, words, time(d.created_ms, true), () => attemptsOf(d), isOpen);
 }
 function callStep(s) {
   const c = s.data, bad = isRefused(c);
   const left = bad ? whyRefused(c) : c.params.text || c.params.caption || c.params.body?.content || c.params.action || "done";
-  return step("←", callName(c), c.status ? String(c.status) : "cut", c.status === 429 ? "warn" : bad ? "bad" : "", left, time(c.at_ms, true), {params: c.params, answer: c.answer});
+  return step("←", callName(c), c.status ? String(c.status) : "cut", c.status === 429 ? "warn" : bad ? "bad" : "", left, time(c.at_ms, true), () => partsOf(c));
 }

@@ -172,18 +172,17 @@ class FakeTelegram:
 
     def _log(self, name: str, params: Params, envelope: dict[str, Any], fault: Fault | None, took_ms: float) -> None:
         status = 200 if envelope.get("ok") else int(envelope.get("error_code", 0))
-        shown = {key: value for key, value in params.items() if key != "secret_token"}
         chat = str(params["chat_id"]) if "chat_id" in params else None
         if chat is None and "callback_query_id" in params:
             pressed = self.updates.queue.find_press(str(params["callback_query_id"]))
             chat = pressed.chat if pressed else None
-        call = self._store.add_call(
+        call = self._store.requests.add_call(
             "telegram",
             at_ms=self._clock.now_ms(),
             method=name,
             chat=chat,
             status=status,
-            params=shown,
+            params=dict(params),
             answer=envelope,
             fault=fault.kind if fault else None,
             took_ms=took_ms,

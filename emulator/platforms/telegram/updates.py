@@ -26,6 +26,7 @@ import msgspec
 
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
+from emulator.platforms.record.request_log import read_body
 from emulator.platforms.store import PlatformStore
 from emulator.platforms.telegram.queue import NOT_BY_DEFAULT, QueuedUpdate, UpdateQueue
 from shared.core import logs
@@ -183,6 +184,7 @@ class UpdateDelivery:
                     started = time.perf_counter()
                     answer = await self._post(head)
                     took_ms = (time.perf_counter() - started) * 1000
+                self._log(head, answer, took_ms)
                 await self._settle(head, answer, took_ms)
         finally:
             if self._workers.get(queue) is asyncio.current_task():
@@ -218,6 +220,21 @@ class UpdateDelivery:
         except (aiohttp.ClientError, OSError) as problem:
             reason = "Connection refused" if isinstance(problem, aiohttp.ClientConnectorError) else "Connection closed"
             return _Answer(None, reason, 0)
+
+    def _log(self, head: QueuedUpdate, answer: _Answer, took_ms: float) -> None:
+        """Keep the attempt, with what was sent and answered, and let the chat page know of it."""
+        self._store.requests.add_webhook(
+            "telegram",
+            at_ms=self._clock.now_ms(),
+            kind=head.kind,
+            ref=str(head.update_id),
+            chat=head.chat,
+            body=json.loads(head.body),
+            status=answer.status,
+            answer=read_body(answer.body),
+            error=answer.error,
+            took_ms=took_ms,
+        )
 
     async def _settle(self, head: QueuedUpdate, answer: _Answer, took_ms: float) -> None:
         if answer.is_success:

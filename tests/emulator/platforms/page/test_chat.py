@@ -112,6 +112,39 @@ def test_polls_places_pins_and_forwards_of_a_bot_that_is_administrator(browse):
     browse(scenario, before=before, query=f"?chat={GROUP}")
 
 
+def test_what_happened_shows_what_came_in_what_went_out_and_the_answers(browse):
+    async def scenario(world, tab):
+        await say(tab, "hello")
+        await world.bot("sendMessage", chat_id=int(ANA), text="<b>", parse_mode="HTML")
+        await tab.until("document.querySelectorAll('.steps details').length === 2")
+        opened = "[...document.querySelectorAll('.steps details')]"
+        for at, words in ((0, '"text": "hello"'), (1, '"parse_mode": "HTML"')):
+            await tab.run(f"{opened}[{at}].querySelector('summary').click()")
+            await tab.until(f"{opened}[{at}].querySelector('.part pre')?.innerText.includes({json.dumps(words)})")
+        titles = await tab.run("[...document.querySelectorAll('.steps .part h3')].map((one) => one.innerText)")
+        assert titles == ["Sent to the bot", "The bot answered 200", "The bot sent", "Telegram answered 400"]
+
+    browse(scenario)
+
+
+def test_why_a_group_message_was_not_answered_stands_under_it(browse):
+    asked = []
+
+    async def why(account, chat, message):
+        asked.append((account, chat, message))
+        return {"state": "dropped", "reason": "The bot was not mentioned.", "until": None}
+
+    async def scenario(world, tab):
+        await tab.run(f"open({GROUP!r})")
+        await say(tab, "soup?")
+        await tab.until(
+            f"{LAST}.querySelector('.unanswered')?.innerText === 'Not answered: The bot was not mentioned.'"
+        )
+        assert asked == [("telegram", GROUP, "1")]
+
+    browse(scenario, why=why)
+
+
 def test_files_become_an_album_a_voice_message_and_a_download(browse, tmp_path):
     for name, data in (("a.png", png()), ("b.png", png()), ("c.ogg", b"OggS"), ("evil.html", b"<script>1</script>")):
         (tmp_path / name).write_bytes(data)
