@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.platforms import SystemClock
-from tests.emulator.platforms.conftest import DISCORD_CHANNEL, World
+from tests.emulator.platforms.conftest import DISCORD_CHANNEL, GROUP, World
 from tests.emulator.platforms.telegram.pictures import OGG, png
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -59,6 +59,7 @@ async def library(world: World, venv: str, program: str, chat: str = "") -> Asyn
     mine = {
         "GATEWAY": gateway,
         "CHAT": chat,
+        "GROUP": GROUP,
         "CHANNEL": DISCORD_CHANNEL,
         "PICTURE": png(40, 30).hex(),
         "VOICE": OGG.hex(),

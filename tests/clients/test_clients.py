@@ -29,6 +29,9 @@ def test_python_telegram_bot(tmp_path):
         assert found["me"] == "postroom_bot"
         assert (found["edited"], found["buttons"], found["file"], found["caption"]) == ("new", False, "abc", "notes")
         assert found["album"] == [1, 2, "two"]
+        assert (found["poll"], found["moved"]) == (["quiz", True], [1, 900])
+        assert found["contact"] == ["Cara", 1, True]
+        assert found["member"] == ["member", "Not enough rights to restrict/unrestrict chat member"]
         assert (found["max_reactions"], found["commands"], found["deleted"]) == (11, ["start"], True)
         assert found["refused"].startswith("Can't parse entities")
         assert 0 < found["flood"] <= 20
@@ -45,6 +48,9 @@ def test_aiogram(tmp_path):
         assert found["heard"] == [["hello", None, False], [None, "look", True]]
         assert (found["me"], found["chat"], found["webhook"]) == ("postroom_bot", "private", "")
         assert (found["edited"], found["draft"], found["album"], found["file"]) == ("two", True, 2, "abc")
+        assert (found["poll"], found["place"]) == ([True, "Noodles"], ["Cafe", 52.5])
+        assert (found["forwarded"], found["copied"], found["pinned"]) == ("postroom_bot", 1, "two")
+        assert found["owner"] == ["creator", "Ana"]
         assert (found["voice"], found["topic"]) == (3, True)
         assert "message thread not found" in found["refused"]
         assert 0 < found["flood"] <= 20

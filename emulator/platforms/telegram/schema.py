@@ -12,7 +12,10 @@ from typing import Any
 
 SPEC = Path(__file__).parent.parent / "spec" / "telegram.json"
 # Where the server parses more than it takes, and has other words for the rest.
-_PARSED_AS = {("sendmediagroup", "media"): ["Array of InputMedia"]}
+_PARSED_AS = {
+    ("sendmediagroup", "media"): ["Array of InputMedia"],
+    ("sendpoll", "options"): ["Array of InputPollOption", "Array of String"],  # libraries send the older form too
+}
 _UNDOCUMENTED = frozenset({"reply_to_message_id", "disable_web_page_preview"})  # old parameters that servers still take
 
 

@@ -11,6 +11,7 @@ from aiogram.exceptions import TelegramBadRequest, TelegramRetryAfter
 from aiogram.types import BufferedInputFile, InputMediaDocument, Message, ReactionTypeEmoji
 
 BASE, TOKEN, CHAT = os.environ["TELEGRAM_API_BASE"], os.environ["TELEGRAM_BOT_TOKEN"], int(os.environ["CHAT"])
+GROUP = int(os.environ["GROUP"])
 
 
 async def use_methods(bot: Bot) -> dict:
@@ -24,6 +25,11 @@ async def use_methods(bot: Bot) -> dict:
     voice = await bot.send_voice(CHAT, BufferedInputFile(bytes.fromhex(os.environ["VOICE"]), "v.ogg"), duration=3)
     topic = await bot.create_forum_topic(CHAT, "Plans")
     placed = await bot.send_message(CHAT, "in it", message_thread_id=topic.message_thread_id)
+    poll = await bot.send_poll(CHAT, "Lunch?", ["Pizza", "Noodles"], is_anonymous=False)
+    place = await bot.send_venue(CHAT, 52.5, 13.4, "Cafe", "Main St 1")
+    forwarded = await bot.forward_message(CHAT, CHAT, sent.message_id)
+    await bot.pin_chat_message(CHAT, sent.message_id)
+    owner, *_ = await bot.get_chat_administrators(GROUP)
     refused = ""
     try:
         await bot.send_message(CHAT, "x", message_thread_id=999)
@@ -37,6 +43,12 @@ async def use_methods(bot: Bot) -> dict:
         "voice": voice.voice.duration,
         "topic": placed.is_topic_message,
         "refused": refused,
+        "poll": [(await bot.stop_poll(CHAT, poll.message_id)).is_closed, poll.poll.options[1].text],
+        "place": [place.venue.title, place.location.latitude],
+        "forwarded": forwarded.forward_origin.sender_user.username,
+        "copied": (await bot.copy_message(CHAT, CHAT, sent.message_id)).message_id - forwarded.message_id,
+        "pinned": (await bot.get_chat(CHAT)).pinned_message.text,
+        "owner": [owner.status, owner.user.first_name],
         "chat": (await bot.get_chat(CHAT)).type,
         "webhook": (await bot.get_webhook_info()).url,
     }

@@ -25,6 +25,18 @@ async def use_methods(bot: Bot) -> dict:
     album = await bot.send_media_group(CHAT, [InputMediaPhoto(PICTURE, caption="two"), InputMediaPhoto(PICTURE)])
     chat = await bot.get_chat(CHAT)
     await bot.set_my_commands([("start", "Begin")])
+    poll = await bot.send_poll(CHAT, "Lunch?", ["Pizza", "Noodles"], type="quiz", correct_option_id=1)
+    live = await bot.send_location(CHAT, 52.5, 13.4, live_period=900)
+    moved = await bot.edit_message_live_location(CHAT, live.message_id, latitude=1, longitude=2)
+    contact = await bot.send_contact(CHAT, "+491", "Cara")
+    copies = await bot.copy_messages(CHAT, CHAT, [contact.message_id])
+    dice = await bot.send_dice(CHAT)
+    member = await bot.get_chat_member(os.environ["GROUP"], bot.id)
+    not_allowed = ""
+    try:
+        await bot.ban_chat_member(os.environ["GROUP"], CHAT)
+    except BadRequest as problem:
+        not_allowed = str(problem)
     refused = ""
     try:
         await bot.send_message(CHAT, "<b>", parse_mode="HTML")
@@ -36,6 +48,10 @@ async def use_methods(bot: Bot) -> dict:
         "file": bytes(await file.download_as_bytearray()).decode(),
         "caption": document.caption,
         "album": [len({message.media_group_id for message in album}), len(album), album[0].caption],
+        "poll": [poll.poll.type, (await bot.stop_poll(CHAT, poll.message_id)).is_closed],
+        "moved": [moved.location.latitude, moved.location.live_period],
+        "contact": [contact.contact.first_name, len(copies), 1 <= dice.dice.value <= 6],
+        "member": [member.status, not_allowed],
         "max_reactions": chat.max_reaction_count,
         "commands": [command.command for command in await bot.get_my_commands()],
         "deleted": await bot.delete_message(CHAT, sent.message_id),
