@@ -11,6 +11,7 @@ from typing import Any
 
 import apsw
 
+from shared.core.text import half_characters
 from shared.core.text.redaction import MASK
 
 KEEP = 5000  # of each direction
@@ -56,7 +57,7 @@ class RequestLog:
     def _add(
         self, table: str, columns: tuple[str, ...], facts: Mapping[str, Any], bodies: tuple[str, str]
     ) -> dict[str, Any]:
-        kept = {**facts, **{name: bounded(masked(facts[name])) for name in bodies}}
+        kept = {**facts, **{name: fitted(facts[name]) for name in bodies}}
         values = [_dump(kept[name]) if name in bodies else kept[name] for name in columns[1:]]
         rows: list[tuple[Any, ...]] = self._conn.execute(
             f"INSERT INTO {table} ({', '.join(columns[1:])}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608
@@ -92,6 +93,14 @@ class RequestLog:
         return [_decoded(dict(zip(columns, row, strict=True))) for row in reversed(rows)]
 
 
+def fitted(value: Any) -> Any:
+    """The JSON *value* as it is kept: without tokens, and not too long."""
+    try:
+        return bounded(masked(value))
+    except RecursionError:
+        return "(nested too deeply to be kept)"
+
+
 def masked(value: Any) -> Any:
     """The JSON *value* with a mask in place of tokens."""
     if isinstance(value, str):
@@ -110,9 +119,9 @@ def bounded(value: Any) -> Any:
 
 
 def read_body(raw: bytes) -> Any:
-    """A body as JSON, or as the text that it is."""
+    """A body as JSON, or as the text that it is; half characters, which no file takes, are replaced."""
     try:
-        return json.loads(raw)
+        return half_characters.read_json(raw)
     except (ValueError, RecursionError):
         return raw.decode("utf-8", "replace")
 

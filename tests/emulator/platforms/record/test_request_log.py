@@ -33,6 +33,18 @@ def test_a_long_body_is_cut_and_says_so(kept):
     assert len(read["params"]) < request_log.MOST + 100
 
 
+def test_a_body_that_no_one_can_read_does_not_end_the_delivery(kept):
+    deep = request_log.read_body(b"[" * 900 + b"]" * 900)
+    half = request_log.read_body(rb'{"text": "\ud83d"}')
+    for body in (deep, half, request_log.read_body(b"\xff")):
+        kept.add_call("telegram", **CALL, params={}, answer=body)
+    assert [each["answer"] for each in kept.calls("telegram")] == [
+        "(nested too deeply to be kept)",
+        {"text": "\ufffd"},
+        "\ufffd",
+    ]
+
+
 def test_the_newest_are_kept(kept, monkeypatch):
     monkeypatch.setattr(request_log, "KEEP", 10)
     for _ in range(500):
