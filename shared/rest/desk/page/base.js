@@ -48,7 +48,7 @@ const headers = () => token ? {Authorization: `Bearer ${token}`} : {};
 class Refused extends Error { constructor(status, sentence) { super(sentence); this.status = status; } }
 async function ask(path, method = "GET", body = null) {
   const given = body === null ? {} : {body: JSON.stringify(body)};
-  const answer = await fetch(path, {method, headers: {...headers(), ...(body === null ? {} : {"Content-Type": "application/json"})}, ...given});
+  const answer = await fetch(path, {method, headers: {...headers(), ...(body === null ? {} : {"Content-Type": "application/json"})}, ...given}).catch(() => { throw new Refused(0, "The API can't be reached. Messages are still taken in, as long as ingest runs. This page tries again."); });
   const said = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Refused(answer.status, said.error || `The API answered ${answer.status}.`);
   return said;

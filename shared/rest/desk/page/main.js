@@ -14,7 +14,11 @@ function count(numbers) {
 }
 function drawRail() {
   const current = here().page[0];
+  const scrolled = $("nav ul")?.scrollLeft ?? 0;
   $("nav").replaceChildren(el("ul", {}, PAGES.filter(([, label]) => label).map(([name, label]) => el("li", {}, el("a", {href: `#/${name}`, "aria-current": name === current ? "page" : null}, label, counts[name] ? el("b", {class: name === "queue" ? "bad" : ""}, counts[name]) : null)))));
+  const list = $("nav ul"), chosen = list.querySelector("[aria-current]");   // on a phone the list scrolls
+  list.scrollLeft = scrolled;
+  if (chosen && (chosen.offsetLeft < scrolled || chosen.offsetLeft + chosen.offsetWidth > scrolled + list.clientWidth)) list.scrollLeft = chosen.offsetLeft - 40;
 }
 /** Draws the page of the address anew. What it asked for before is of no use when the address has changed meanwhile. */
 async function draw() {
@@ -28,12 +32,14 @@ async function draw() {
     $("#view").replaceChildren(...[pastBar(), ...nodes].filter(Boolean));
     complain("");
     if (page[1] && page[0]) document.title = `${page[1]} · Postroom`;
+    $("#view").dataset.of = location.hash;
     if (isNew) { shownHash = location.hash; scrollTo(0, 0); $("#view").focus({preventScroll: true}); }
     else { scrollTo(0, scrolled); if (focused) document.querySelector(`[data-key="${CSS.escape(focused)}"] button`)?.focus({preventScroll: true}); }
   } catch (error) {
     if (mine !== turn) return;
     if (error instanceof Refused && (error.status === 401 || error.status === 403)) askForToken(error.message);
-    else complain(error instanceof Refused ? error.message : "The API can't be reached. Messages are still taken in, as long as ingest runs. This page tries again.");
+    else complain(error instanceof Refused ? error.message : `This page can't be shown, through a fault of its own: ${error.message}`);
+    if (!(error instanceof Refused)) throw error;   // for the console
   }
 }
 function complain(words) {

@@ -1,18 +1,19 @@
 // The other pages: agents, approvals, what was not answered, the replica, search.
 async function agents() {
-  const [list, queues, budgets, totals] = await Promise.all([ask("/api/agents"), ask("/api/queue/agents"), ask("/api/budgets"), ask("/api/usage/totals").catch(() => [])]);
+  const [list, queues, budgets, month, today, running] = await Promise.all([ask("/api/agents"), ask("/api/queue/agents"), ask("/api/budgets"), ask("/api/usage/totals").catch(() => []), ask(`/api/usage/totals?since=${new Date(now()).setHours(0, 0, 0, 0)}`).catch(() => []), ask("/api/lists/running?limit=100")]);
   const each = Array.isArray(list) ? list : Object.entries(list).map(([id, agent]) => ({id, ...agent}));
   return [top("Agents", "What each is, does now, and took from models this month."),
-    el("section", {class: "panel", "aria-label": "Agents"}, el("header", {}, el("h2", {}, many(each.length, "agent"))), el("ul", {}, each.map((agent) => agentRow(agent, queues, totals)))), moneyPanel(budgets)];
+    el("section", {class: "panel", "aria-label": "Agents"}, el("header", {}, el("h2", {}, many(each.length, "agent"))), el("ul", {}, each.map((agent) => agentRow(agent, queues, {month, today}, running.filter((row) => row.agent === agent.id))))), moneyPanel(budgets)];
 }
-function agentRow(agent, queues, totals) {
-  const now = queues.find((one) => one.agent === agent.id) ?? {pending: 0, processing: 0};
-  const spent = (totals.totals ?? totals).filter((one) => one.agent === agent.id).reduce((sum, one) => sum + (one.cost ?? 0), 0);
+function agentRow(agent, queues, spent, running) {
+  const open = queues.find((one) => one.agent === agent.id) ?? {pending: 0, processing: 0};
+  const cost = (totals) => (totals.totals ?? totals).filter((one) => one.agent === agent.id).reduce((sum, one) => sum + (one.cost ?? 0), 0);
+  const [today, month] = [cost(spent.today), cost(spent.month)];
   const row = el("li", {class: "item"});
   const pause = agent.paused ? button("Resume", `Resume ${agent.id}.`, [[`/api/agents/${quoted(agent.id)}/resume`, "POST"]], row)
     : button("Pause", `Pause ${agent.id}: its messages wait.`, [[`/api/agents/${quoted(agent.id)}/pause`, "POST", {reason: "paused on the page"}]], row);
-  row.append(mark(agent.paused ? "paused" : now.processing ? "run" : "done"), el("div", {}, el("h3", {}, agent.name || agent.id, el("span", {}, ` · ${agent.id} · ${agent.provider}${agent.model ? ` ${agent.model}` : ""}${agent.default ? " · answers what names no agent" : ""}`)),
-      el("p", {}, agent.paused ? `Paused since ${instant(agent.paused.since)}: ${agent.paused.reason}. ` : "", el("a", {href: `#/queue/running?agent=${quoted(agent.id)}`}, many(now.processing, "turn")), " now, ", el("a", {href: `#/queue/waiting?agent=${quoted(agent.id)}`}, `${now.pending} waiting`), spent ? `, ${money(spent)} this month` : "")), el("div", {class: "acts"}, pause));
+  row.append(mark(agent.paused ? "paused" : open.processing ? "run" : "done"), el("div", {}, el("h3", {}, agent.name || agent.id, el("span", {}, ` · ${agent.name && agent.name !== agent.id ? `${agent.id} · ` : ""}${agent.provider}${agent.model ? ` ${agent.model}` : ""}${agent.default ? " · answers what names no agent" : ""}`)),
+      el("p", {}, agent.paused ? `Paused since ${instant(agent.paused.since)}: ${agent.paused.reason}. ` : "", el("a", {href: `#/queue/running?agent=${quoted(agent.id)}`}, many(open.processing, "turn")), " now, ", el("a", {href: `#/queue/waiting?agent=${quoted(agent.id)}`}, `${open.pending} waiting`), month ? `, ${money(today)} today, ${money(month)} this month` : ""), running.slice(0, 3).map((row) => el("p", {class: "works"}, "works on ", el("a", {href: `#/m/${quoted(row.id)}`}, row.text || row.id)))), el("div", {class: "acts"}, pause));
   return row;
 }
 async function approvals() {
@@ -45,11 +46,12 @@ function unansweredRow(row) {
   return el("li", {"data-key": row.id}, mark({dropped: "planned", held: "ask", ignored: "wait"}[row.what], row.what), time(row.at), el("div", {}, el("div", {}, row.what === "ignored" ? el("a", {href: `#/m/${quoted(row.id)}`}, who) : row.senderId ? el("a", {href: `#/p/${quoted(row.channel)}/${quoted(row.senderId)}`}, who) : who, el("span", {class: "who"}, ` · ${row.channel}`, place ? [" · ", row.chatId ? el("a", {href: `#/c/${row.chatId}`}, place) : place] : null, row.what === "dropped" ? ` · ${row.code.replaceAll("_", " ")}` : "")), el("div", {class: "reason"}, row.reason)),
     el("div", {class: "acts"}, row.until ? el("span", {class: "until"}, "ends in ", until(row.until)) : null, row.approval && !past ? el("a", {class: "act", href: "#/approvals"}, "Decide") : null));
 }
+const bytes = (count) => count < 1e6 ? `${(count / 1e3).toFixed(1)} kB` : count < 1e9 ? `${(count / 1e6).toFixed(1)} MB` : `${(count / 1e9).toFixed(2)} GB`;
 async function replica() {
   const r = await ask("/api/replica");
   return [top("Replica", r.ok ? "Every commit reaches it." : r.problems[0]),
     r.problems.length ? el("ul", {class: "problem"}, r.problems.map((one) => el("li", {}, one))) : null,
-    el("section", {class: "panel", "aria-label": "Position"}, el("header", {}, el("h2", {}, "Position")), el("dl", {class: "facts"}, fact("behind", r.behindSeconds === null ? "not known" : `${r.behindSeconds.toFixed(2)} s`), fact("here", el("code", {}, r.position ?? "–")), fact("in the bucket", el("code", {}, r.replicatedPosition ?? "–")), fact("bucket", el("code", {}, r.url ?? "–")), fact("epoch", el("code", {}, r.epoch ?? "–")))),
+    el("div", {class: "pair"}, el("section", {class: "panel", "aria-label": "Position"}, el("header", {}, el("h2", {}, "Position")), el("dl", {class: "facts"}, fact("behind", r.behindSeconds === null ? "not known" : `${r.behindSeconds.toFixed(2)} s`), fact("here", el("code", {}, r.position ?? "–")), fact("in the bucket", el("code", {}, r.replicatedPosition ?? "–")), fact("bucket", el("code", {}, r.url ?? "–")), fact("epoch", el("code", {}, r.epoch ?? "–")))),
     el("section", {class: "panel", "aria-label": "Proof"}, el("header", {}, el("h2", {}, "Last proven restore")), r.provenRestore ? el("dl", {class: "facts"}, fact("when", `${span(now() - r.provenRestore.at)} ago`), fact("position", el("code", {}, r.provenRestore.position)), fact("compared", `${r.provenRestore.tables} tables, ${r.provenRestore.rows.toLocaleString("en")} rows`), fact("took", span(r.provenRestore.totalMs))) : el("p", {}, "None yet. emulator verify makes one.")),
-    r.storage ? el("section", {class: "panel", "aria-label": "Bucket"}, el("header", {}, el("h2", {}, "In the bucket")), el("dl", {class: "facts"}, fact("files", r.storage.files.toLocaleString("en")), fact("bytes", r.storage.bytes.toLocaleString("en")), fact("older prefixes", r.storage.oldPrefixes))) : null];
+    r.storage ? el("section", {class: "panel", "aria-label": "Bucket"}, el("header", {}, el("h2", {}, "In the bucket")), el("dl", {class: "facts"}, fact("files", r.storage.files.toLocaleString("en")), fact("size", bytes(r.storage.bytes)), fact("older prefixes", r.storage.oldPrefixes))) : null)];
 }

@@ -29,7 +29,7 @@ function messageRow(row, state) {
     : state === "waiting" ? [["Cancel", `/api/messages/${quoted(row.id)}/cancel`, "POST"]] : [];
   line.append(markOf(row), time(row.createdAt), el("div", {},
       el("div", {class: "text"}, el("a", {href: `#/m/${quoted(row.id)}`}, row.text || "(no text)")),
-      el("div", {class: "who"}, `${row.sender} → ${row.agent} · ${row.channel}${row.chatName ? ` · ${row.chatName}` : ""}${row.cost ? ` · ${money(row.cost)}` : ""}`),
+      el("div", {class: "who"}, `${row.sender} → ${row.agent} · ${row.channel}${row.chatName && row.chatName !== row.sender ? ` · ${row.chatName}` : ""}${row.cost ? ` · ${money(row.cost)}` : ""}`),
       el("div", {class: "reason"}, row.reason)),
     el("div", {class: "acts"}, row.until ? el("span", {class: "until"}, "in ", until(row.until)) : null, acts.map(([label, path, method]) => button(label, `${label}: ${row.id}.`, [[path, method]], line))));
   return line;

@@ -24,7 +24,8 @@ function timeline(message) {
     const next = events[at + 1]?.timestamp ?? last, took = next - event.timestamp;
     const kind = /dead|unknown/.test(event.type) ? "bad" : /retry|released/.test(event.type) ? "waits" : event.type === "chain_step_start" ? "turn" : "";
     const more = event.data.reason ?? event.data.failure;
-    return el("li", {}, time(event.timestamp, true), el("span", {}, STEPS[event.type] ?? event.type.replaceAll("_", " "), event.responseId ? ` (response ${event.responseId})` : "", more ? el("small", {}, more) : null),
+    const isNewDay = new Date(event.timestamp).toDateString() !== (at ? new Date(events[at - 1].timestamp).toDateString() : new Date(now()).toDateString());
+    return el("li", {}, el("time", {class: "mono", datetime: new Date(event.timestamp).toISOString()}, isNewDay ? `${day(event.timestamp)} ` : "", clock(event.timestamp, true)), el("span", {}, STEPS[event.type] ?? event.type.replaceAll("_", " "), event.responseId ? ` (response ${event.responseId})` : "", more ? el("small", {}, more) : null),
       el("span", {class: "lane", "aria-hidden": "true"}, el("i", {class: kind, style: `left:${(event.timestamp - first) / whole * 100}%;width:${Math.max(.4, took / whole * 100)}%`})), el("span", {class: "took mono"}, took ? span(took) : ""));
   }));
 }
