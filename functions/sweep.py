@@ -49,6 +49,7 @@ from shared.db.queue.schedules import missed_runs, schedule_runs
 from shared.db.roster import accounts
 from shared.db.spending import usage
 from shared.db.views.history_index import HistoryIndexer
+from shared.db.views.monitoring import event_totals
 from shared.queue import deliveries, endings, forgetting, session_reset, turns
 from shared.queue.delivery_verdicts import DeliveryPolicy
 from shared.queue.turns import RetryPolicy
@@ -64,6 +65,7 @@ log = logs.get()
 T = TypeVar("T")
 
 _SMALL_BATCH = 25  # at most, of rows that take a dozen statements each
+_COUNTED_BATCH = 2000  # at most, of events that are added up
 _PAUSE_S = 0.005  # between batches, so that other writers get the lock
 _LOG_PAUSE_S = 0.1  # while the log is long: a search or a comparison reads, or Litestream is behind
 _LOG_BEGINS_S = 0.02  # for another writer to come, if there are any
@@ -94,8 +96,8 @@ class Swept:
         return {**self._done(), "longest_batch_ms": round(self.longest_s * 1000, 1)}
 
     def news(self) -> dict[str, Any]:
-        """The same for the log, without what is zero or empty."""
-        return {name: found for name, found in self._done().items() if found}
+        """The same for the log, without what is zero or empty, or in every sweep of a system that works."""
+        return {name: found for name, found in self._done().items() if found and name != "counted_events"}
 
     def _done(self) -> dict[str, Any]:
         return {**self.counts, "failed": self.failed, "left": self.left}
@@ -214,6 +216,7 @@ class Sweep(FunctionService):
             "pruned_call_holds": repeated(partial(call_holds.prune, now_ms=now_ms)),
             "pruned_rates": repeated(partial(rates.prune, older_than_ms=now_ms - _MINUTE_MS)),
             "pruned_tool_calls": repeated(partial(tool_calls.prune, older_than_ms=old_ms)),
+            "counted_events": repeated(event_totals.add_up, most=_COUNTED_BATCH),
             "pruned_chains": repeated(partial(chains.prune, older_than_ms=now_ms - chains.KEPT_MS)),
         }
         if past_ms:

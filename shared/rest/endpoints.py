@@ -7,6 +7,7 @@ from shared.rest.desk import calendar, lists, overview
 from shared.rest.http import openapi
 from shared.rest.http.endpoint import Endpoint, endpoint
 from shared.rest.http.service import Service
+from shared.rest.metrics import scrape
 from shared.rest.resources import (
     agents,
     dropped_and_events,
@@ -78,6 +79,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *health.ENDPOINTS,
     *alerts.ENDPOINTS,
     *overview.ENDPOINTS,
+    *scrape.ENDPOINTS,
     *lists.ENDPOINTS,
     *calendar.ENDPOINTS,
     *status.ENDPOINTS,

@@ -66,7 +66,9 @@ def build(path: Path, count: int, *, created_at: int) -> None:
         conn.executemany("INSERT INTO places VALUES (?, ?, ?, ?)", places)
         for statement in _FILL:
             conn.execute(statement, {"count": count, "chats": _CHATS, "text": _TEXT, "then": created_at})
-        conn.execute("UPDATE meta SET value = :newest WHERE key = 'announced'", {"newest": str(count)})
+        conn.execute(
+            "UPDATE meta SET value = :newest WHERE key IN ('announced', 'events_counted')", {"newest": str(count)}
+        )
         rows(conn, "PRAGMA locking_mode = NORMAL")
         rows(conn, "PRAGMA journal_mode = WAL")
     finally:

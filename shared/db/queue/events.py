@@ -17,6 +17,7 @@ _PRUNE = """
                     FROM (SELECT id, created_at
                             FROM events
                            WHERE id < (SELECT max(id) FROM events)
+                             AND id <= (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'events_counted')
                            ORDER BY id
                            LIMIT :limit)
                    WHERE created_at < :cutoff)
@@ -188,7 +189,9 @@ def latest_id(conn: apsw.Connection) -> int:
 
 
 def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
-    """Delete events from before *older_than_ms*, of the *limit* oldest; returns how many. The newest stays.
+    """Delete events from before *older_than_ms*, of the *limit* oldest; returns how many.
+
+    The newest stays, and so does what is not in the sums of ``event_totals`` yet.
 
     Ids have no other gaps. A reader that was away for longer than the retention has missed the deleted events.
     """

@@ -29,7 +29,7 @@ from shared.core.settings import Settings
 from shared.rest.http.service import Service
 from shared.runtime import connected_user, operator_token
 
-_PROTECTED = "/api/"
+_PROTECTED = ("/api/", "/metrics")
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
     "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID",
@@ -38,7 +38,7 @@ _PREFLIGHT = {
 
 
 class Authorization:
-    """The middleware that checks every request under ``/api/``."""
+    """The middleware that checks every request under ``/api/``, and ``/metrics``."""
 
     def __init__(self, app: ASGIApp, service: Callable[[], Service], why_token: Callable[[], str | None]) -> None:
         self._app = app

@@ -15,8 +15,10 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 class EventStream(StreamingResponse):
     """Sends each piece within a time limit. A client that stops reading is disconnected, and may resume."""
 
+    media_type = "text/event-stream"
+
     def __init__(self, pieces: AsyncGenerator[bytes, None], *, patience_s: float = _PATIENCE_S) -> None:
-        super().__init__(pieces, headers=_HEADERS, media_type="text/event-stream")
+        super().__init__(pieces, headers=_HEADERS)
         self._pieces = pieces
         self._patience_s = patience_s
 

@@ -6,6 +6,7 @@ from typing import Any, NotRequired
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from shared.rest.http.endpoint import Endpoint
@@ -65,7 +66,7 @@ def _schemas(endpoints: Sequence[Endpoint]) -> tuple[dict[Key, Any], dict[str, A
             inputs.append(((each.method, each.path, "body"), "validation", TypeAdapter(each.body)))
         if each.query is not None:
             inputs.append(((each.method, each.path, "query"), "validation", TypeAdapter(each.query)))
-        if each.answer is not EventStream:
+        if not _is_text(each):
             inputs.append(((each.method, each.path, "answer"), "serialization", TypeAdapter(each.answer)))
     schemas, others = TypeAdapter.json_schemas(inputs, ref_template=_REF, schema_generator=_SchemaNames)
     definitions = others.get("$defs", {})
@@ -78,6 +79,11 @@ def _schemas(endpoints: Sequence[Endpoint]) -> tuple[dict[Key, Any], dict[str, A
             for name in _references(found[each.method, each.path, "body"]):
                 del definitions[name]["additionalProperties"]
     return found, definitions
+
+
+def _is_text(each: Endpoint) -> bool:
+    """Whether it answers with no JSON."""
+    return isinstance(each.answer, type) and issubclass(each.answer, Response)
 
 
 def _answers(schemas: dict[Any, Any], definitions: dict[str, Any]) -> set[str]:
@@ -133,8 +139,9 @@ def _parameters(each: Endpoint, schemas: dict[Key, Any]) -> list[dict[str, Any]]
 def _responses(each: Endpoint, schemas: dict[Key, Any]) -> dict[str, Any]:
     problem = {"application/json": {"schema": schemas["", "", "problem"]}}
     found: dict[str, Any] = {}
-    if each.answer is EventStream:
-        found["200"] = {"description": "events, until the client disconnects", "content": {"text/event-stream": {}}}
+    if _is_text(each):
+        what = "events, until the client disconnects" if each.answer is EventStream else "the answer"
+        found["200"] = {"description": what, "content": {each.answer.media_type: {}}}
     elif each.answer is not type(None):
         answer = {"application/json": {"schema": schemas[each.method, each.path, "answer"]}}
         found["200"] = {"description": "the answer", "content": answer}

@@ -124,7 +124,7 @@ def test_a_long_chore_does_not_delay_the_others(conn, written):
     completed(conn, 1203)
     histories(conn, 3, NOW)
     sweep_at(NOW + 31 * DAY)
-    first, *others = [count for count in written if count][:4]
+    first, _, *others = [count for count in written if count][:5]  # the second adds up the events
     assert first <= 25, "fewer where the machine is slow"
     assert others == [2, 2, 3]
 
@@ -168,11 +168,10 @@ def test_the_log_of_a_sweep_has_only_what_it_did():
     """A sweep comes each minute, and mostly does nothing: twenty zeros hid the one number that counts."""
     idle = sweep.Swept(dict.fromkeys(("rescued_turns", "pruned_events"), 0))
     assert idle.news() == {}
-    busy = sweep.Swept({"rescued_turns": 0, "pruned_events": 7}, failed=["pruned_messages"], longest_s=0.00312)
+    counts = {"rescued_turns": 0, "counted_events": 9, "pruned_events": 7}
+    busy = sweep.Swept(counts, failed=["pruned_messages"], longest_s=0.00312)
     assert busy.news() == {"pruned_events": 7, "failed": ["pruned_messages"]}
-    assert busy.as_dict() == {
-        "rescued_turns": 0, "pruned_events": 7, "failed": ["pruned_messages"], "left": [], "longest_batch_ms": 3.1
-    }  # fmt: skip
+    assert busy.as_dict() == {**counts, "failed": ["pruned_messages"], "left": [], "longest_batch_ms": 3.1}
 
 
 def test_a_failing_chore_is_counted_and_stops_no_other(serving, conn):

@@ -100,6 +100,7 @@ def test_the_template_is_read_exactly():
     assert deployment.routes == (
         RouteSpec("/webhooks/*", ("GET", "POST"), "ingest", 10, webhooks),
         RouteSpec("/api/*", (), "api", 20, api),
+        RouteSpec("/metrics", (), "api", 20, api),
         RouteSpec("/", (), "api", 20, api),
     )
     assert deployment.emulator_environment == {"POSTROOM_NEW_CHATS": "wire", "POSTROOM_LEASH": "auto"}

@@ -31,8 +31,7 @@ def document(serving, conn):
 
 
 def _served():
-    served = {(method, route.path) for route in api._routes for method in route.methods - {"HEAD"}}
-    return {(method, path) for method, path in served if path.startswith("/api/")}
+    return {(method, route.path) for route in api._routes[1:] for method in route.methods - {"HEAD"}}
 
 
 def test_the_document_names_every_route_and_no_other(document):
@@ -369,10 +368,10 @@ def _check(document, method, path, reply):
 
 
 def test_every_endpoint_is_sampled():
-    """Endpoints that always refuse, and the stream, have tests of their own."""
+    """Endpoints that always refuse, and those that answer with text, have tests of their own."""
     refused = {(each.method, each.path) for each in ENDPOINTS if each.description.startswith("Refused")}
     every = {(each.method, each.path) for each in ENDPOINTS}
-    assert refused | SAMPLES.keys() | {("GET", "/api/events/stream")} == every
+    assert refused | SAMPLES.keys() | {("GET", "/api/events/stream"), ("GET", "/metrics")} == every
 
 
 def test_unsupported_features_are_refused_with_a_sentence(serving, conn, document):
