@@ -1,0 +1,1 @@
+"""Exports spans from the ``events`` table to an OpenTelemetry collector: ``python -m infra.traces``."""

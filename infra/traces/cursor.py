@@ -1,0 +1,46 @@
+"""How far the export has come: a file beside the database, because the exporter writes nothing into it."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from shared.core.errors import ConfigInvalid
+
+
+class Cursor(NamedTuple):
+    """*done*: the newest event whose spans the collector has; *begin*: the event to read after, at the next start.
+
+    What lies between is read again, for what was open, and not exported again.
+    """
+
+    done: int
+    begin: int
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """The cursor in the file; None: there is none.
+
+        Raises:
+            ConfigInvalid: it can't be read.
+        """
+        try:
+            said = json.loads(path.read_bytes())
+            return cls(int(said["done"]), int(said["begin"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise ConfigInvalid(
+                f"{path} does not say how far the export of traces has come ({type(error).__name__}): remove it, and "
+                f"export what is missing with --since"
+            ) from None
+
+    def write(self, path: Path) -> None:
+        """Keep it: the whole file or the one before."""
+        new = path.with_name(f"{path.name}.new")
+        new.write_text(json.dumps(self._asdict()))
+        new.replace(path)
+
+
+def path_of(database: Path) -> Path:
+    """The file of this database."""
+    return database.with_name(f"{database.name}-traces")
