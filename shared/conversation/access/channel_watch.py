@@ -14,6 +14,8 @@ from shared.channels.base import Registration
 from shared.conversation.access import cards, people
 from shared.core.accounts import is_further, platform_of
 from shared.db.access import user_roles, users
+from shared.db.alerts import alert_routes
+from shared.db.alerts.alert_routes import AlertRoute
 from shared.db.platforms import channel_outages, channel_pauses, channel_watches
 from shared.db.platforms.channel_watches import ChannelWatch, DeafCode
 from shared.db.queue import events
@@ -194,9 +196,14 @@ def tell_owner(
 ) -> int | None:
     """Tell the first owner who can be reached, on another channel where that is possible; the chat, or None.
 
+    Nobody is told here where the operator's alerts tell it.
+
     Args:
         elsewhere_only: *channel* can't send, so a chat there is no place for news about it.
     """
+    silent = channel if elsewhere_only else None
+    if any(_tells(conn, route, silent) for route in alert_routes.every(conn)):
+        return None
     owners = [user for id_ in user_roles.owners(conn) if (user := users.get(conn, id_)) is not None]
     owners.sort(key=lambda user: user.channel == platform_of(channel))
     reach = partial(people.direct_chat, conn, now_ms=now_ms)
@@ -207,3 +214,9 @@ def tell_owner(
             notices.write(conn, chat, text, now_ms=now_ms)
             return chat.id
     return None
+
+
+def _tells(conn: apsw.Connection, route: AlertRoute, silent: str | None) -> bool:
+    """Whether the route tells that a channel is deaf or refused. *silent*: a channel that can't send, or None."""
+    chat = chats.get(conn, route.chat_id) if route.takes("deaf") else None
+    return chat is not None and chat.status == "active" and chat.channel != silent

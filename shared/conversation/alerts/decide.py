@@ -94,7 +94,7 @@ def _duties(
 def _phase(route: AlertRoute, alert: Alert, telling: AlertTelling | None) -> Phase | None:
     if telling is not None:
         return "ended" if alert.over_at is not None and telling.over_told_at is None else None
-    if route.kinds and alert.trouble.kind not in route.kinds:
+    if not route.takes(alert.trouble.kind):
         return None
     if alert.over_at is None:
         return None if alert.gone_at is not None else "began"
@@ -104,7 +104,7 @@ def _phase(route: AlertRoute, alert: Alert, telling: AlertTelling | None) -> Pha
 def _speaker(routes: Sequence[AlertRoute], alert: Alert, first: str, own: str, silent: Collection[str]) -> str | None:
     """The first of these that can send: the one that told it, its own, one that takes the kind, any."""
     can_send = [route for route in routes if route.name not in silent]
-    takes = [route.name for route in can_send if not route.kinds or alert.trouble.kind in route.kinds]
+    takes = [route.name for route in can_send if route.takes(alert.trouble.kind)]
     names = {route.name for route in can_send}
     return next((name for name in (first, own, *takes, *sorted(names)) if name in names), None)
 

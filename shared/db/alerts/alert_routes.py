@@ -70,6 +70,10 @@ class AlertRoute:
         ),
     ] = None
 
+    def takes(self, kind: AlertKind) -> bool:
+        """Whether it is told of this kind."""
+        return not self.kinds or kind in self.kinds
+
 
 SETTINGS = settings_of(AlertRoute)
 _COLUMNS = Columns(AlertRoute)

@@ -10,6 +10,8 @@ from shared.conversation.access.channel_watch import is_due, judge
 from shared.db.engine.connection import rows, transaction
 from shared.db.platforms import channel_watches
 from shared.db.platforms.channel_watches import ChannelWatch
+from shared.db.roster import chats
+from shared.roster import alert_routes
 from tests.approval_requests import person
 from tests.support import NOW, column, make_chat
 
@@ -103,6 +105,30 @@ def test_an_owner_is_told_once_with_the_command_and_once_when_it_is_well_again(c
     assert good == "telegram receives messages again."
     events = rows(conn, "SELECT type, created_at FROM events WHERE type GLOB 'channel_*' ORDER BY id")
     assert events == [("channel_deaf", NOW + 5 * MINUTE), ("channel_hears", NOW + 20 * MINUTE)]
+
+
+@pytest.mark.parametrize(
+    ("place", "kinds", "deaf", "refused"),
+    [
+        ("telegram", [], 0, 1),  # it is refused there, so an alert waits, and an owner is told elsewhere
+        ("discord", [], 0, 0),
+        ("discord", ["money"], 1, 1),
+    ],
+)
+def test_what_an_alert_tells_no_owner_is_told_as_well(conn, place, kinds, deaf, refused):
+    person(conn, "7", "owner", channel="discord")
+    make_chat(conn, "7", "discord")
+    with transaction(conn):
+        alert_routes.save(conn, "ops", make_route_chat(conn, place), {"kinds": kinds}, now_ms=NOW)
+    look(conn, Registration(True, None), NOW)
+    assert len(told(conn)) == deaf
+    with transaction(conn):
+        channel_watch.tell_paused(conn, "telegram", "Unauthorized", now_ms=NOW)
+    assert len(told(conn)) == deaf + refused
+
+
+def make_route_chat(conn, channel):
+    return chats.ensure(conn, channel, "900", is_group=True, now_ms=NOW).id
 
 
 def test_nothing_is_lost_where_no_owner_can_be_told(conn):
