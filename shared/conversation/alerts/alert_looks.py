@@ -7,7 +7,6 @@
 
 import apsw
 
-from shared.conversation.access import cards
 from shared.conversation.alerts import decide, standing, words
 from shared.conversation.alerts.standing import Findings
 from shared.conversation.alerts.webhook_posts import WebhookPosts
@@ -103,9 +102,13 @@ def _say(
     *,
     now_ms: int,
 ) -> None:
-    text = words.text(saying, public_url=settings.public_url, timezone=route.timezone or settings.timezone)
-    said = text if chat.channel == WEBHOOK else cards.escape(text)  # a webhook gets plain text
-    response = notices.write(conn, chat, said, now_ms=now_ms)
+    text = words.text(
+        saying,
+        public_url=settings.public_url,
+        timezone=route.timezone or settings.timezone,
+        is_markdown=chat.channel != WEBHOOK,
+    )
+    response = notices.write(conn, chat, text, now_ms=now_ms)
     for alert, phase, duties in saying.news:
         for duty in duties:
             if phase != "ended":

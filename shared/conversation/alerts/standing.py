@@ -6,6 +6,7 @@ No sentence holds text of people, or what a program or a model wrote: an alert m
 import shlex
 import shutil
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import apsw
@@ -58,7 +59,7 @@ def look(conn: apsw.Connection, settings: Settings, *, now_ms: int) -> Findings:
         *_deaf(conn, settings, now_ms),
         *_behind(conn, settings, now_ms),
         *_money(conn, settings, now_ms),
-        *_disk(settings, now_ms),
+        *of_disk(settings.db.absolute(), shutil.disk_usage(settings.db.absolute().parent).free, now_ms=now_ms),
         *_paused(conn),
     ]
     is_cut = any(sum(each.number for each in rows) >= MOST_DEAD for rows in (dead, answers))
@@ -228,9 +229,9 @@ def _money(conn: apsw.Connection, settings: Settings, now_ms: int) -> Iterator[T
             )
 
 
-def _disk(settings: Settings, now_ms: int) -> Iterator[Trouble]:
-    path = settings.db.absolute()
-    found = health.of_disk(path, shutil.disk_usage(path.parent).free)
+def of_disk(path: Path, free: int, *, now_ms: int) -> Iterator[Trouble]:
+    """What is not well with the disk of the database at *path*; *free*: bytes. Pure."""
+    found = health.of_disk(path, free)
     for sentence in found.stops + found.needs:
         what, _, remedy = sentence.partition(". ")
         full, _, why_ = what.partition(": ")

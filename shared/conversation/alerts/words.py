@@ -1,10 +1,11 @@
-"""The texts of alerts, as plain text: what, where, since when, why, what to do, and a link. Pure."""
+"""The texts of alerts: what, where, since when, why, what to do, and a link. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from shared.conversation.access import cards
 from shared.conversation.alerts.decide import News, Saying
 from shared.core.page_links import link
 from shared.core.time.durations import time_span
@@ -14,28 +15,38 @@ MOST_LINES = 20  # of a digest
 _CALLED = {"began": "not well", "ended": "over", "passed": "over"}
 
 
-def text(saying: Saying, *, public_url: str, timezone: str) -> str:
-    """What the message says."""
+def text(saying: Saying, *, public_url: str, timezone: str, is_markdown: bool) -> str:
+    """What the message says, as Markdown or as plain text."""
+    return "\n".join(_line(*each, is_markdown=is_markdown) for each in _lines(saying, public_url, timezone))
+
+
+def _lines(saying: Saying, public_url: str, timezone: str) -> list[tuple[str, str]]:
+    """Each line, and the address behind it; empty where there is none."""
+    overview = link(public_url, "overview")
     if saying.form == "one":
-        return _one(saying.news[0], public_url, timezone)
+        return [_one(saying.news[0], public_url, timezone)]
     if saying.form == "number":
-        return _with(_number(saying.news), link(public_url, "overview"))
-    shown = [f"- {_one(each, '', timezone)}" for each in saying.news[:MOST_LINES]]
+        return [(_number(saying.news), overview)]
+    shown = [(f"- {_one(each, '', timezone)[0]}", "") for each in saying.news[:MOST_LINES]]
     left = len(saying.news) - len(shown)
-    more = [f"- {left:,} more."] if left else []
-    address = link(public_url, "overview")
-    return "\n".join([f"Digest of {_alerts(len(saying.news))}:", *shown, *more, *([address] if address else [])])
+    more = [(f"- {left:,} more.", "")] if left else []
+    return [(f"Digest of {_alerts(len(saying.news))}:", ""), *shown, *more, *([("", overview)] if overview else [])]
 
 
-def _one(news: News, public_url: str, timezone: str) -> str:
+def _line(said: str, address: str, *, is_markdown: bool) -> str:
+    if is_markdown:
+        said, address = cards.escape(said), address and f"<{address}>"
+    return " ".join(filter(None, (said, address)))
+
+
+def _one(news: News, public_url: str, timezone: str) -> tuple[str, str]:
     alert = news.alert
     trouble = alert.trouble
     if news.phase == "began":
-        since = _instant(trouble.since, timezone)
-        said = f"{trouble.what}, since {since}. {trouble.why} {trouble.remedy}"
-        return _with(said, link(public_url, trouble.page, trouble.page_id))
+        said = f"{trouble.what}, since {_instant(trouble.since, timezone)}. {trouble.why} {trouble.remedy}"
+        return said, link(public_url, trouble.page, trouble.page_id)
     stood = f"it stood for {time_span(_over_at(alert) - trouble.since)}"
-    return f"Over since {_instant(_over_at(alert), timezone)}: {trouble.what} ({stood})."
+    return f"Over since {_instant(_over_at(alert), timezone)}: {trouble.what} ({stood}).", ""
 
 
 def _over_at(alert: Alert) -> int:
@@ -51,10 +62,6 @@ def _number(news: Sequence[News]) -> str:
 
 def _alerts(number: int) -> str:
     return "1 alert" if number == 1 else f"{number:,} alerts"
-
-
-def _with(said: str, address: str) -> str:
-    return f"{said} {address}" if address else said
 
 
 def _instant(at_ms: int, timezone: str) -> str:

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from shared.channels.base import Registration
 from shared.conversation.access import channel_watch
@@ -71,7 +72,7 @@ def test_a_dead_message_is_told_once_and_its_end_once(conn, ops, settings):
     assert [look(conn, settings, NOW + (18 + number) * MINUTE) for number in range(3)] == [0, 1, 0]
     assert said(conn) == [
         "1 message to agent assistant is dead, since 2027-01-15 08:00 (UTC). The cause is crashed, and nothing is "
-        f"tried again by itself. Retry or discard them: emulator messages list. {URL}/#/queue/dead",
+        f"tried again by itself. Retry or discard them: emulator messages list. <{URL}/#/queue/dead>",
         "Over since 2027-01-15 08:18 (UTC): 1 message to agent assistant is dead (it stood for 18 min).",
     ]
 
@@ -106,7 +107,7 @@ def test_a_message_that_waits_too_long_is_stuck_for_the_reason_that_why_gives(co
     assert said(conn) == [
         "Messages to agent assistant wait in 1 conversation, since 2027-01-15 08:00 (UTC). Of the oldest: It is due, "
         "and dispatch takes it within seconds. If it stays so, dispatch does not run. To see why each waits, type "
-        f"emulator why {message}. {URL}/#/m/{message}"
+        f"emulator why {message}. <{URL}/#/m/{message}>"
     ]
 
 
@@ -148,6 +149,14 @@ def outage(conn, channel="telegram"):
         )
 
 
+def test_a_short_outage_mends_itself_and_is_no_trouble(conn, ops, settings):
+    outage(conn)
+    look(conn, settings, NOW + 10 * MINUTE - 1)
+    assert column(conn, "SELECT count(*) FROM alerts") == [0]
+    look(conn, settings, NOW + 10 * MINUTE)
+    assert column(conn, "SELECT key FROM alerts") == ["outage telegram"]
+
+
 def test_an_alert_about_its_own_channel_goes_elsewhere(conn, ops, settings):
     route(conn, "spare", make_chat(conn, "901", "discord"), kinds=["money"])
     with transaction(conn):
@@ -162,7 +171,7 @@ def test_without_another_route_it_is_said_when_the_channel_works_again(conn, ops
     outage(conn)
     for now in (NOW, NOW + 10 * MINUTE, NOW + 20 * MINUTE):
         assert look(conn, settings, now) == 0
-    assert column(conn, "SELECT kind FROM alerts") == ["deaf"], "a short outage mends itself, and is none"
+    assert column(conn, "SELECT kind FROM alerts") == ["deaf"]
     with transaction(conn):
         rows(conn, "DELETE FROM channel_outages")
     assert [look(conn, settings, NOW + minute * MINUTE) for minute in (21, 22, 23)] == [0, 1, 0]
@@ -176,7 +185,7 @@ def test_a_storm_is_counted(conn, ops, settings):
         make_agent(conn, f"agent-{number}")
         die(conn, agent=f"agent-{number}", chat=str(number))
     assert look(conn, settings) == 5
-    assert said(conn)[-1] == f"16 more: 16 dead (not well). {URL}/#/"
+    assert said(conn)[-1] == f"16 more: 16 dead (not well). <{URL}/#/>"
     assert look(conn, settings, NOW + MINUTE) == 0
 
 
@@ -191,9 +200,21 @@ def test_a_night_is_one_digest(conn, settings):
     assert [look(conn, settings, NOW + minute * MINUTE) for minute in (5, 6, 29, 30, 31)] == [0, 0, 0, 1, 0]
     (text,) = said(conn)
     first, begun, over, address = text.split("\n")
-    assert (first, address) == ("Digest of 2 alerts:", f"{URL}/#/")
+    assert (first, address) == ("Digest of 2 alerts:", f"<{URL}/#/>")
     assert begun.startswith("- 1 message to agent coder is dead, since 2027-01-15 08:00 (UTC).")
     assert over.startswith("- Over since 2027-01-15 08:05 (UTC): 1 message to agent assistant is dead")
+
+
+def test_a_webhook_gets_plain_text(conn, settings):
+    settings = settings.model_copy(update={"alert_url": SecretStr("https://x.example"), "alert_secret": SecretStr("x")})
+    with transaction(conn):
+        webhook = alert_routes.webhook(conn, settings, now_ms=NOW)
+        alert_routes.save(conn, "pager", webhook, {}, now_ms=NOW)
+    die(conn)
+    look(conn, settings)
+    (text,) = column(conn, "SELECT message FROM responses WHERE channel = 'webhook'")
+    assert text.startswith("1 message to agent assistant is dead, since 2027-01-15 08:00 (UTC). The cause is crashed,")
+    assert text.endswith(f" {URL}/#/queue/dead")
 
 
 def test_a_route_that_is_deleted_takes_what_it_was_told_along(conn, ops, settings):

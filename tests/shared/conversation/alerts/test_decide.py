@@ -70,6 +70,13 @@ def test_after_quiet_hours_one_digest_tells_what_waited():
     assert sayings == [("ops", "digest", [(1, "began"), (2, "passed"), (4, "ended")]), one(3)]
 
 
+def test_a_digest_is_one_of_the_few_messages():
+    now = SEVEN + MINUTE
+    begun = [alert(1, at=THREE), *(alert(number, at=now) for number in range(2, MOST + 2))]
+    sayings = plan(begun, routes=(AT_NIGHT,), now=now)
+    assert [form for _, form, _ in sayings] == ["digest", *["one"] * (MOST - 2), "number"]
+
+
 @pytest.mark.parametrize(("zone", "is_told"), [("UTC", True), ("America/New_York", False)])
 def test_quiet_hours_are_those_of_the_routes_time_zone(zone, is_told):
     route = AlertRoute("ops", 1, NOW - 24 * HOUR, quiet_hours="01:00-07:00", timezone=zone)
