@@ -253,7 +253,7 @@ def describe_use(state: StateFolder) -> str:
     where = f", gateway {found['urls']['gateway']}" if found.get("urls") else ""
     ways = {
         command_line("status", state.path): "show its status",
-        f"kill {found.get('pid', 'PID')}": "stop it (or press Ctrl-C in its terminal)",
+        command_line("stop", state.path): "stop it (or press Ctrl-C in its terminal)",
         command_line("run --ephemeral"): "run a second emulator with a temporary database",
     }
     width = max(len(way) for way in ways)

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from emulator.base import errors
+from emulator.base import errors, version
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE, command_line
 from emulator.base.options import RunOptions
 from emulator.base.state import StateFolder, find_running
+from emulator.cli.help_order import in_order
 from emulator.cli.run import TEMPLATE, RunRequest, end_with, fail, first_of, run_emulator, say, until_signalled
 from shared.core.text.validation import without_prefix
 
@@ -33,7 +34,13 @@ EXEC_READY_LIMIT_S = 60.0
 
 
 class PlainGroup(TyperGroup):
-    """Commands whose usage errors are in our words: typer checks with pydantic, which begins them with its own."""
+    """Commands in the order in which a person meets them, with usage errors in our words.
+
+    typer checks with pydantic, which begins its errors with its own words.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return in_order(self.commands)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -45,8 +52,8 @@ class PlainGroup(TyperGroup):
 
 app = typer.Typer(
     cls=PlainGroup,
-    add_completion=False,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     help="Postroom on this machine: functions, ticks, replica and fake chat platforms. Start with `emulator run`.",
 )
@@ -60,6 +67,22 @@ def _add_commands() -> None:
 
 if sys.argv[1:2] not in (["run"], ["exec"]):
     _add_commands()
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        version.version()
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the versions, and end.")
+    ] = False,
+) -> None:
+    """Options of the command as a whole."""
+
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The gateway's port; if it is in use, the next free one.")]
 State = Annotated[Path, typer.Option(help="The folder that keeps the database, the bucket and the chats.")]
@@ -83,6 +106,9 @@ Replica = Annotated[
 Timestamp = Annotated[str | None, typer.Option(help="Of the past: an instant such as 2026-03-01T12:00:00Z.")]
 Txid = Annotated[str | None, typer.Option(help="Of the past: a position, as Litestream numbers it.")]
 Epoch = Annotated[str | None, typer.Option(help="Of the past: only in this history of the replica.")]
+Detach = Annotated[
+    bool, typer.Option("--detach", "-d", help="Start it in the background, and end when it is ready; see `stop`.")
+]
 Host = Annotated[str, typer.Option(help="127.0.0.1 or localhost: the emulator serves this machine only.")]
 
 
@@ -95,6 +121,7 @@ def run(
     template: Template = TEMPLATE,
     no_watch: NoWatch = False,
     log: Log = None,
+    detach: Detach = False,
     host: Host = "127.0.0.1",
     relay: Relay = False,
     from_replica: Replica = None,
@@ -102,7 +129,7 @@ def run(
     txid: Txid = None,
     epoch: Epoch = None,
 ) -> None:
-    """Start everything in the foreground; Ctrl-C stops it and leaves nothing behind.
+    """Start everything, in the foreground: Ctrl-C stops it and leaves nothing behind.
 
     With --from-replica, the past of a Postroom: to look at, and to replay conversations with another agent.
     """
@@ -110,6 +137,10 @@ def run(
     question, state = _past(from_replica, timestamp, txid, epoch, state, is_ephemeral=ephemeral)
     folder = _state(state, ephemeral)
     options = RunOptions(Path.cwd(), template.resolve(), folder, port, not no_watch, not ephemeral, relay, question)
+    if detach:
+        from emulator.cli.detached import run_detached  # late: most starts are in the foreground
+
+        raise typer.Exit(run_detached(folder, is_kept=not ephemeral))
     asked = RunRequest(options, log, state)
     if context.obj is not None:
         context.obj(asked)

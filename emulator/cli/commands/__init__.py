@@ -30,6 +30,7 @@ from emulator.cli.commands.past import replay
 from emulator.cli.commands.people import approvals, dropped, pairings, permissions, users
 from emulator.cli.commands.replica import group as replica
 from emulator.cli.commands.roster import agents, chats, destinations, memory, seeds, teams, tool_servers
+from emulator.cli.commands.running import calls, database, logs, stopping
 
 _GROUPS = {
     "agents": agents.app,
@@ -51,6 +52,7 @@ _GROUPS = {
     "schedules": schedules.app,
     "alerts": alerts.app,
     "budgets": usage.budgets_app,
+    "cron": calls.cron_app,
     "data": data.app,
     "replica": replica.app,
 }
@@ -72,6 +74,11 @@ def add_to(app: typer.Typer) -> None:
     command(app, "seed")(seeds.seed)
     app.command("status")(status.status)
     app.command("top")(top.top)
+    app.command("logs")(logs.logs)
+    app.command("wait")(stopping.wait)
+    app.command("stop")(stopping.stop)
+    app.command("invoke")(calls.invoke)
+    app.command("db")(database.db)
     app.command("doctor")(doctor.doctor)
     app.command("verify")(verify.verify)
     app.command("validate")(validate.validate)

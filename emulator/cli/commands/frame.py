@@ -66,9 +66,7 @@ def command(
             api = run_or_fail(lambda: client.find(state, url))
             if api.past is not None:
                 print(f"note: {escape(api.past)}", file=sys.stderr)  # noqa: T201
-            command_result = run_or_fail(lambda: run(api, **arguments))
-            output.write(command_result, as_json=as_json)
-            raise typer.Exit(command_result.code)
+            end_with(lambda: run(api, **arguments), as_json=as_json)
 
         parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in own] + [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
@@ -97,6 +95,13 @@ def run_on_either(
         return of_emulator(folder) if folder is not None else of_postroom(client.find(None, url))
 
     return run_or_fail(work)
+
+
+def end_with(work: Callable[[], CommandResult], *, as_json: bool) -> NoReturn:
+    """Write the result of *work*, and end the command with its code."""
+    command_result = run_or_fail(work)
+    output.write(command_result, as_json=as_json)
+    raise typer.Exit(command_result.code)
 
 
 def run_or_fail(work: Callable[[], T]) -> T:

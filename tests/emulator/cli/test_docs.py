@@ -7,9 +7,11 @@ from pathlib import Path
 import click
 import pytest
 import typer
+import typer.core
 
 from emulator.base import errors
 from emulator.cli.app import app
+from emulator.cli.help_order import GROUPS
 
 DOCS = Path(__file__).parents[3] / "docs"
 TEXT = (DOCS / "cli.md").read_text()
@@ -48,3 +50,13 @@ def test_every_exit_code_of_ours_is_in_the_docs() -> None:
     told = {int(code) for code in re.findall(r"^\| (\d+) \|", TEXT, re.MULTILINE)}
     assert told - {0, 2} <= ours, "2 is typer's own"
     assert ours - told == {73}, "the folder is in use: of `run` alone, which says it itself"
+
+
+def test_the_help_begins_with_run_and_every_command_has_a_group() -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, click.Group | typer.core.TyperGroup)
+    names = group.list_commands(click.Context(click.Command("emulator")))
+
+    assert names[0] == "run"
+    assert set(names) == set(group.commands)
+    assert [name for name in names if not any(name in of_group for of_group in GROUPS.values())] == []

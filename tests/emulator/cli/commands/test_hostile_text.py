@@ -131,7 +131,8 @@ MORE = {  # further rows of some commands
 # test_chat hold them; what "channel" shows, the tests of the folder channels. "tools" speaks MCP with a program,
 # and not with a terminal.
 ELSEWHERE = {"run", "exec", "chat", "status", "doctor", "tools", "validate", "version", "data reset", "verify"}
-ELSEWHERE |= {
+ELSEWHERE |= {  # test_run_detached, test_logs and test_database
+    *("stop", "wait", "logs", "invoke", "cron list", "cron next", "cron run", "db"),
     "tool-servers add",
     "replica drill",
     "channel discord connect",
