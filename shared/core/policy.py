@@ -22,6 +22,7 @@ class AccessPolicy:
         chat_limit: the same for all senders of one group together.
         sender_bytes: bytes of text and attachments a minute of one sender; 0: any number.
         approval_life_ms: after this time an approval expires.
+        public_url: of the operator's page, for links in what operators read; empty: none.
     """
 
     new_chats: NewChats = "ask"
@@ -29,6 +30,7 @@ class AccessPolicy:
     chat_limit: int = 600
     approval_life_ms: int = 7 * 24 * 60 * 60 * 1000
     sender_bytes: int = 100 * 1024 * 1024
+    public_url: str = ""
 
     @property
     def of_new_chats(self) -> SenderPolicy:
@@ -44,4 +46,5 @@ class AccessPolicy:
             settings.chat_limit,
             settings.approval_life_ms,
             settings.sender_bytes,
+            settings.public_url,
         )

@@ -42,6 +42,12 @@ OURS: tuple[Definition, ...] = (
     {"name": "clear", "type": _SLASH, "description": "Forget what was said here, and start afresh"},
     {"name": "forget", "type": _SLASH, "description": "Delete what the agent remembers from your messages"},
     {
+        "name": "why",
+        "type": _SLASH,
+        "description": "Why the last message here has no answer (admins only)",
+        "options": [_option("message", _STRING, "The id of another message")],
+    },
+    {
         "name": "start",
         "type": _SLASH,
         "description": "Use a code from the operator of this bot",

@@ -23,6 +23,7 @@ TYPED = (
     "clear",
     "stop",
     "forget",
+    "why",
     "start",
 )  # slash commands that mean what a person may also type, with what stands behind it
 

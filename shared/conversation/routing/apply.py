@@ -9,7 +9,7 @@ import apsw
 from shared.channels.base import Event
 from shared.conversation.access import drops, new_chats, new_people, people
 from shared.conversation.access.requests import AskResult
-from shared.conversation.routing import commands, rate_limits, recipients
+from shared.conversation.routing import commands, explaining, rate_limits, recipients
 from shared.conversation.routing.effects import (
     ActivateChat,
     CancelMessage,
@@ -27,6 +27,7 @@ from shared.conversation.routing.effects import (
     Say,
     Stop,
     StoreMessage,
+    TellWhy,
     Wire,
     WithinLimits,
     WithinRate,
@@ -322,6 +323,9 @@ class _Application:
         self.changed += gone.remembered + gone.said
         self.say(Say(commands.forgotten(gone.remembered, gone.said, goes_on=gone.goes_on)))
 
+    def tell_why(self, effect: TellWhy) -> None:
+        self.say(Say(explaining.answer(self.conn, self._ensure_chat(), effect, self.policy, now_ms=self.now_ms)))
+
     def remember_direct_chat(self, effect: RememberDirectChat) -> None:
         people.remember_direct_chat(self.conn, effect.user_id, self._ensure_chat().id, self.now_ms)
 
@@ -362,6 +366,7 @@ _APPLY: Mapping[type[Effect], Callable[[_Application, Any], None]] = {
     Say: _Application.say,
     Stop: _Application.stop,
     StoreMessage: _Application.store_message,
+    TellWhy: _Application.tell_why,
     Wire: _Application.wire,
     WithinLimits: _Application.within_limits,
     WithinRate: _Application.within_rate,

@@ -7,17 +7,21 @@ from typing import Literal
 
 from shared.channels.base import Event
 from shared.conversation.access.rules import Standing
+from shared.core.time.durations import time_span
+from shared.db.views.unanswered import Unanswered
 
 CLEAR = "clear"
 STOP = "stop"
 FORGET = "forget"
+WHY = "why"
 FILTERED = frozenset({"help", "login", "logout", "doctor", "config", "remote-control"})  # of the agent's program
-ADMIN = frozenset({CLEAR, "compact", "context", "cost", "files"})
+ADMIN = frozenset({CLEAR, WHY, "compact", "context", "cost", "files"})
 
 MENU = {  # what platforms list for people
     STOP: "Stop what the agent does for you here",
     CLEAR: "Start afresh: forget what was said here (admins only)",
     FORGET: "Delete your messages and what the agent remembers of them",
+    WHY: "Why the last message here has no answer (admins only)",
 }
 
 _MARKS = ("/", "!")  # of our commands, and of those that an agent reads itself, such as the echo agent's !fail
@@ -61,7 +65,7 @@ def decide(command: str | None, sender: Standing, agent: str) -> Outcome:
         return "pass"
     if not sender.administers(agent):
         return "refuse"
-    return "do" if command == CLEAR else "pass"
+    return "do" if command in (CLEAR, WHY) else "pass"
 
 
 def refusal(command: str, agent_name: str) -> str:
@@ -94,6 +98,21 @@ def forgotten(remembered: int, said: int, *, goes_on: bool) -> str:
 
 def _lines(count: int) -> str:
     return "one line" if count == 1 else f"{count} lines"
+
+
+NOTHING_UNANSWERED = "No message of this chat waits, is dead or was left without an answer, as far back as I looked."
+
+
+def explained(found: Unanswered, page: str, *, now_ms: int) -> str:
+    """The answer to an admin who asked why; *page*: the address where the operator's page shows the message, if any."""
+    ago = time_span(now_ms - found.created_at)
+    by = f" of {found.sender}" if found.sender else ""
+    return "\n".join(filter(None, (f"{found.id}{by}, {ago} ago: {found.why.in_full(now_ms)}", page)))
+
+
+def not_found(ref: str) -> str:
+    """The answer to an admin who asked about a message that is not there, or of others."""
+    return f"I know no message {ref} of this chat or of your agents. `/why` alone tells of the last one here."
 
 
 def done(agent_name: str) -> str:

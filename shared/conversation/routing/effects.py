@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.channels.base import Event
+from shared.conversation.access.rules import Standing
 from shared.conversation.routing.recipients import Recipient
 from shared.core.content import AboutMessage, MessageContent
 from shared.roster.wirings import WiringChange
@@ -166,6 +167,17 @@ class ForgetPerson:
 
 
 @dataclass(frozen=True, slots=True)
+class TellWhy:
+    """Tell why a message has no answer: the one called *ref*, or the last one of the chat that has none.
+
+    One of another chat is told about only where *sender* is an admin of its agent.
+    """
+
+    ref: str | None
+    sender: Standing
+
+
+@dataclass(frozen=True, slots=True)
 class Wire:
     """Let *agent* answer in the event's chat. Routing reads the new wiring back before it decides anything else.
 
@@ -242,6 +254,7 @@ Effect = (
     | ClearSession
     | Stop
     | ForgetPerson
+    | TellWhy
     | Wire
     | ActivateChat
     | RenameChat

@@ -40,6 +40,7 @@ from shared.conversation.routing.effects import (
     Say,
     Stop,
     StoppedSession,
+    TellWhy,
     Wire,
     WithinLimits,
 )
@@ -275,6 +276,10 @@ def _answer(event: Event, answered: Sequence[Offer], sender: Standing, names: Ma
     forgetting = tuple(each.agent for each in answered if each.command == commands.FORGET)
     if forgetting:
         return Once(f"command_done:{commands.FORGET}", (ForgetPerson(forgetting),))
+    explaining = next((each for each in answered if (each.command, each.outcome) == (commands.WHY, "do")), None)
+    if explaining is not None:
+        _, *ref = commands.behind_mention(replace(event, text=explaining.recipient.text)).split()[:2]
+        return Once(f"command_done:{commands.WHY}", (TellWhy(ref[0][:200] if ref else None, sender),))
     done = [each for each in answered if each.outcome == "do"]
     refused = [each for each in answered if each.outcome == "refuse"]
     sentences = [commands.done(names.get(each.agent, each.agent)) for each in done]

@@ -147,7 +147,7 @@ AHEAD = f"""
                AND (status = 'pending' OR status = 'processing') AND status = 'pending' AND id < :row
              ORDER BY id
              LIMIT {COUNTED})
-"""  # noqa: S608
+"""
 RETRYING = "SELECT message_id, process_after, last_error FROM messages WHERE id = :row"
 
 # A loose scan: one step of the index for each session of the agent, whatever waits in it. What runs stands first there.
@@ -321,7 +321,7 @@ class DroppedFacts(NamedTuple):
     created_at: int
 
 
-DROPPED = """
+DROPPED_FACTS = """
     SELECT d.id, d.channel, d.platform_id,
            (SELECT name FROM chats WHERE channel = d.channel AND platform_id = d.platform_id),
            d.sender_id,
@@ -329,6 +329,9 @@ DROPPED = """
                     (SELECT name FROM users WHERE channel = d.channel AND sender_id = d.sender_id), ''),
            d.reason, d.detail, d.created_at
       FROM dropped d
+"""
+DROPPED = f"""
+{DROPPED_FACTS}
      WHERE d.id > (SELECT max(id) FROM dropped) - :searched
        AND (:ref IS NULL OR d.platform_message_id = :ref OR d.event_key = :ref OR 'dropped_' || d.id = :ref)
        AND (:sender_id IS NULL OR d.sender_id = :sender_id) AND (:channel IS NULL OR d.channel = :channel)

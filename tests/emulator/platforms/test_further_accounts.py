@@ -84,7 +84,7 @@ def test_its_commands_are_registered_with_its_webhook(play):
         await put(world, "discord.sales")
         _, chats = await get(world, f"/accounts/{SALES}/chat/telegram/chats/{ANA}")
         _, channel = await get(world, f"/accounts/discord.sales/chat/discord/chats/{DISCORD_CHANNEL}")
-        assert [each["command"] for each in chats["commands"]] == ["stop", "clear", "forget"]
+        assert [each["command"] for each in chats["commands"]] == ["stop", "clear", "forget", "why"]
         assert [each["name"] for each in channel["commands"]][:2] == ["ask", "stop"]
 
     play(scenario)

@@ -246,7 +246,7 @@ def test_the_emulator_registers_postrooms_own_commands_unless_somebody_did(play)
         shown = (await world.see(f"/chat/discord/chats/{CHANNEL}"))["commands"]
         assert [command["name"] for command in shown] == [each["name"] for each in COMMANDS]
         menu = (await world.bot("getMyCommands"))["result"]
-        assert [each["command"] for each in menu] == ["stop", "clear", "forget"]
+        assert [each["command"] for each in menu] == ["stop", "clear", "forget", "why"]
         await world.as_bot("PUT", f"/applications/{world.env['DISCORD_APPLICATION_ID']}/commands", [])
         world.platforms._store.conn.execute("DELETE FROM meta WHERE key = 'discord.commands'")
         await world.platforms.offer_commands()

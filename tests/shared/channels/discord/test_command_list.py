@@ -44,7 +44,7 @@ def register(discord, platform, **options):
 def test_the_first_registration_is_one_put_and_the_second_none(discord, guild):
     platform = Registry()
     first = register(discord, platform, guild_id=guild)
-    assert (first.is_changed, len(first.difference.new), first.difference.others) == (True, 7, ())
+    assert (first.is_changed, len(first.difference.new), first.difference.others) == (True, 8, ())
     place = f"/guilds/{guild}" if guild else ""
     assert platform.calls[-1] == f"PUT {BASE}/applications/{APP}{place}/commands"
     platform.calls.clear()

@@ -68,8 +68,8 @@ EVERYBODY = (OWNER, ADMIN_OF_ALL, SCOPED, OF_ANOTHER, MEMBER, STRANGER)
 # What an owner, an admin, an admin of this agent, one of another, a member and a stranger get.
 OUTCOMES = {
     **dict.fromkeys(sorted(FILTERED), ("drop",) * 6),
-    "clear": ("do", "do", "do", "refuse", "refuse", "refuse"),
-    **dict.fromkeys(sorted(ADMIN - {"clear"}), ("pass", "pass", "pass", "refuse", "refuse", "refuse")),
+    **dict.fromkeys(("clear", "why"), ("do", "do", "do", "refuse", "refuse", "refuse")),
+    **dict.fromkeys(sorted(ADMIN - {"clear", "why"}), ("pass", "pass", "pass", "refuse", "refuse", "refuse")),
     "start": ("pass",) * 6,
     "clearance": ("pass",) * 6,
     "clear!": ("pass",) * 6,
@@ -85,4 +85,4 @@ def test_what_becomes_of_a_command(command, expected):
 
 def test_the_lists_are_these():
     assert {"help", "login", "logout", "doctor", "config", "remote-control"} == FILTERED
-    assert {"clear", "compact", "context", "cost", "files"} == ADMIN
+    assert {"clear", "why", "compact", "context", "cost", "files"} == ADMIN
