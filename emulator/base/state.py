@@ -6,6 +6,7 @@
 ``platforms.db``     the chats on the fake platforms
 ``agents/``          the agents' working folders
 ``run/``             sockets
+``snapshots/``       copies to go back to, which a reset keeps
 ``logs/``            the log, ``emulator.log``, and older ones
 ``lock``             held while the emulator runs; the kernel releases it when the process ends
 ``instance.json``    process id and addresses of the running emulator; may be stale
@@ -25,6 +26,7 @@ import os
 import secrets
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +38,18 @@ from shared.db.engine.owner_only import replace_text
 _LONGEST_SOCKET_PATH = 90  # sun_path has 108 bytes, and a name such as "litestream.sock" follows
 _MARK = ".postroom-state"
 _OURS = (
-    *("s3", "run", "agents", "logs", "lock", "instance.json", "instance.json.tmp", "kept.json", "kept.json.tmp"),
+    *(
+        "s3",
+        "run",
+        "agents",
+        "snapshots",
+        "logs",
+        "lock",
+        "instance.json",
+        "instance.json.tmp",
+        "kept.json",
+        "kept.json.tmp",
+    ),
     *("owner.json", "owner.json.tmp"),
 )
 _OURS_BEGIN = ("postroom.db", ".postroom.db-", "platforms.db")
@@ -65,6 +78,10 @@ class StateFolder:
     @property
     def agents(self) -> Path:
         return self.path / "agents"
+
+    @property
+    def snapshots(self) -> Path:
+        return self.path / "snapshots"
 
     @property
     def logs(self) -> Path:
@@ -156,14 +173,14 @@ class StateFolder:
     def keep(self, kept: dict[str, Any]) -> None:
         replace_text(self.path / "kept.json", json.dumps(kept))
 
-    def remove(self) -> list[str]:
-        """Delete everything that the emulator made, and the folder if it is then empty; returns what remains."""
+    def remove(self, *, keep: Sequence[str] = ()) -> list[str]:
+        """Delete what the emulator made, but for *keep*, and the folder if it is then empty; returns what remains."""
         if self.problem is not None:
             return sorted(entry.name for entry in self.path.iterdir())
         self.remove_sockets()
         left = []
         for entry in sorted(self.path.iterdir()) if self.path.is_dir() else ():
-            if not _is_ours(entry.name):
+            if not _is_ours(entry.name) or entry.name in keep:
                 left.append(entry.name)
             elif entry.name == _MARK:
                 continue  # the last to go, so that an interrupted removal can be repeated
