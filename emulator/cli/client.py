@@ -252,7 +252,7 @@ def door_headers(instance: Mapping[str, Any]) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-def change_platforms(state: Path, method: str, path: str) -> Any:
+def ask_platforms(state: Path, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
     """The answer of the fake platforms of the emulator in *state* to a call of their control API.
 
     Raises:
@@ -261,7 +261,7 @@ def change_platforms(state: Path, method: str, path: str) -> Any:
     instance = instance_in(state)
     url = instance["urls"]["platforms"]
     try:
-        status, text = _request(url, method, path, door_headers(instance), None, limit_s=_LIMIT_S)
+        status, text = _request(url, method, path, door_headers(instance), body, limit_s=_LIMIT_S)
         answer = json.loads(text)
     except (OSError, http.client.HTTPException, ValueError):
         raise errors.NotReady(f"the fake platforms at {url} do not answer: is the emulator starting?") from None

@@ -15,7 +15,7 @@ Below ``/control/{telegram|discord}``; :mod:`.initial_people` holds the first pe
     POST /chats/{chat}/block          {blocked}      block or remove the bot; false: undo it
     POST /chats/{chat}/messages/{message}/press   {person, data}    press a button; data as in the transcript
     GET  /calls?chat=&method=&after=                 the bot's calls
-    POST /faults, DELETE /faults                     make the next calls fail, see :mod:`.faults`
+    GET, POST, DELETE /faults, DELETE /faults?id=    make calls fail, list, lift: see :mod:`.faults`
 
 Only on Telegram, where a new number also creates a person::
 
@@ -48,7 +48,7 @@ from emulator.platforms.bus import EventBus
 from emulator.platforms.discord.api import FakeDiscord
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.people import DiscordPeople
-from emulator.platforms.faults import Fault, Faults
+from emulator.platforms.faults import Fault, Faults, as_facts
 from emulator.platforms.page_data import PageData
 from emulator.platforms.request_parts import EITHER, find_chat, optional, platform_of, read_json, text
 from emulator.platforms.store import PLATFORMS, FakeChat, PlatformStore
@@ -85,8 +85,9 @@ class ControlApi:
             web.post("/control/register", self._register),
             web.post("/control/limits", self._switch_limits),
             web.get(either + "/calls", self._list_calls),
+            web.get(either + "/faults", self._list_faults),
             web.post(either + "/faults", self._add_fault),
-            web.delete(either + "/faults", self._clear_faults),
+            web.delete(either + "/faults", self._lift_faults),
             web.get(either + "/people", self._list_people),
             web.post(either + "/people", self._add_person),
             web.get(either + "/chats", self._list_chats),
@@ -127,13 +128,17 @@ class ControlApi:
         )
         return web.json_response({"calls": calls})
 
-    async def _add_fault(self, request: web.Request) -> web.Response:
-        self._faults(request).add(Fault.parse(await read_json(request)))
-        return web.json_response({"ordered": True}, status=201)
+    async def _list_faults(self, request: web.Request) -> web.Response:
+        return web.json_response({"faults": [as_facts(fault) for fault in self._faults(request).standing()]})
 
-    async def _clear_faults(self, request: web.Request) -> web.Response:
-        self._faults(request).clear()
-        return web.json_response({"cleared": True})
+    async def _add_fault(self, request: web.Request) -> web.Response:
+        fault = self._faults(request).add(Fault.parse(await read_json(request)))
+        return web.json_response({"ordered": True, "fault": as_facts(fault)}, status=201)
+
+    async def _lift_faults(self, request: web.Request) -> web.Response:
+        """All of them, or the one of ``?id=``."""
+        id_ = request.query.get("id")
+        return web.json_response({"lifted": self._faults(request).lift(None if id_ is None else int(id_))})
 
     async def _list_chats(self, request: web.Request) -> web.Response:
         return web.json_response({"chats": [self._page_data.chat(c) for c in self._store.chats(platform_of(request))]})

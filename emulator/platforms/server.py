@@ -15,6 +15,7 @@ from emulator.platforms.discord.api import FakeDiscord
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.people import DiscordPeople
 from emulator.platforms.discord.uses import DiscordUses
+from emulator.platforms.faults import as_facts
 from emulator.platforms.further_accounts import FurtherAccounts, file_of
 from emulator.platforms.initial_people import add_initial_people, discord_app, name_bot, telegram_bot
 from emulator.platforms.page_actions import PageActions
@@ -66,6 +67,15 @@ class Platforms:
     def telegram(self) -> FakeTelegram:
         """The Bot API of the bot on Telegram."""
         return self._telegram
+
+    def faults(self) -> list[str]:
+        """A sentence for each fault that was ordered and is not over."""
+        of_each = {"telegram": self._telegram.faults, "discord": self._discord.guard.faults}
+        return [
+            f"{platform}, by a fault on order, {as_facts(fault)['sentence']}"
+            for platform, faults in of_each.items()
+            for fault in faults.standing()
+        ]
 
     def environment(self) -> dict[str, str]:
         """The settings with which the functions reach and verify the fakes. Call it after ``start``."""

@@ -182,7 +182,8 @@ class Components:
         if self.past is not None:
             return [self.past.sentence[0].upper() + self.past.sentence[1:]]
         found = await self.find_health()
-        return [*(f"not ready: {each}" for each in found.stops), *(f"needs you: {each}" for each in found.needs)]
+        stops, needs = (f"not ready: {each}" for each in found.stops), (f"needs you: {each}" for each in found.needs)
+        return [*self.platforms.faults(), *stops, *needs]
 
     def own_environment(self) -> dict[str, str]:
         """The variables that no file can override, because they keep a local run local."""

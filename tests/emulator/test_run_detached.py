@@ -71,6 +71,16 @@ def test_one_function_is_called_past_the_gateway(project: Path, tmp_path: Path) 
     assert any(line["event"] == "ingest.refused" for line in refused["log"])
 
 
+def test_a_platform_refuses_on_order_and_a_process_dies(project: Path) -> None:
+    added = run(project, "fault", "add", "telegram", "status", "--status", "429", "--every", "2", "--for", "1h")
+    assert [each["sentence"] for each in run(project, "fault", "list")] == [added["sentence"]]
+    assert run(project, "fault", "lift")["lifted"] == 1
+    pid = run(project, "fault", "kill", "sweep")["pid"]
+    wait_gone([pid])
+    assert run(project, "fault", "hang", "recurrence", "--for", "1ms")["ms"] == 1
+    assert "these run: ingest" in fail(project, "fault", "kill", "nobody", code=66)
+
+
 def test_stop_waits_for_the_end_and_may_be_repeated(project: Path) -> None:
     pid = run(project, "stop")["stopped"]
     assert isinstance(pid, int)

@@ -30,7 +30,7 @@ from emulator.cli.commands.past import replay
 from emulator.cli.commands.people import approvals, dropped, pairings, permissions, users
 from emulator.cli.commands.replica import group as replica
 from emulator.cli.commands.roster import agents, chats, destinations, memory, seeds, teams, tool_servers
-from emulator.cli.commands.running import calls, database, logs, stopping
+from emulator.cli.commands.running import calls, database, faults, logs, stopping
 
 _GROUPS = {
     "agents": agents.app,
@@ -53,6 +53,7 @@ _GROUPS = {
     "alerts": alerts.app,
     "budgets": usage.budgets_app,
     "cron": calls.cron_app,
+    "fault": faults.app,
     "data": data.app,
     "replica": replica.app,
 }

@@ -50,7 +50,7 @@ class RouteGuard:
         self._config, self._store, self._bus, self._app = config, store, bus, app
         self._clock = config.clock
         self._recent = RateWindow()
-        self.faults = Faults()
+        self.faults = Faults(self._clock)
 
     def routes(self, table: Iterable[tuple[str, str, Route]], *, needs_bot: bool) -> list[web.AbstractRouteDef]:
         """The routes of *table* (method, path, handler in each row), behind the guard."""

@@ -59,7 +59,7 @@ class FakeTelegram:
     def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus, bot: TelegramBot) -> None:
         self._store, self._bus, self._bot, self._clock = store, bus, bot, config.clock
         self.bot_of: Callable[[str], FakeTelegram | None] = lambda token: None  # a managed bot with chats of its own
-        self.faults = Faults()
+        self.faults = Faults(self._clock)
         self.files = TelegramFiles(store, bot)
         self.objects = TelegramObjects(store, bot, self.files)
         self.updates = UpdateDelivery(config, store, bus, self._from_webhook)

@@ -84,7 +84,7 @@ def remove_account(
     """Take no more webhooks for an account and send nothing more through it. Its chats and their history stay."""
     gone = api.delete("accounts", account, force="true" if force else None)
     if api.state is not None:
-        client.change_platforms(api.state, "DELETE", f"/control/accounts/{account}")
+        client.ask_platforms(api.state, "DELETE", f"/control/accounts/{account}")
     return result(gone, f"Account {account} is removed. Its webhook answers 404 from now on.")
 
 
@@ -92,7 +92,7 @@ def _invented(api: RestClient, name: str) -> tuple[str, ...]:
     """Let the fake platform make its bot; how to talk to it."""
     if api.state is None:
         return ()
-    client.change_platforms(api.state, "PUT", f"/control/accounts/{name}")
+    client.ask_platforms(api.state, "PUT", f"/control/accounts/{name}")
     page = f"{client.instance_in(api.state)['urls']['gateway']}/_emulator/accounts/{name}/chat"
     return (
         f"Account {name} has a bot on the fake {name.partition('.')[0].title()}, and its webhook is registered.",

@@ -34,7 +34,7 @@ def list_ticks(state: State = STATE, as_json: frame.Json = False) -> None:
     """List the functions that a tick calls, how often, and at which path."""
 
     def work() -> CommandResult:
-        ticks = _status(state)["ticks"]
+        ticks = read_status(state)["ticks"]
         rows = [(each["function"], f"every {time_span(each['every_ms'])}", each["path"]) for each in ticks]
         return result(ticks, TextTable(("function", "tick", "path"), rows, "Nothing ticks here."))
 
@@ -68,7 +68,7 @@ def run_tick(
     """Send the tick of a function now, and show what the function did: its log lines and the rows that came."""
 
     def work() -> CommandResult:
-        ticks = {each["function"]: each["path"] for each in _status(state)["ticks"]}
+        ticks = {each["function"]: each["path"] for each in read_status(state)["ticks"]}
         if function not in ticks:
             raise errors.DoesNotExist(f"no tick calls {function!r}; these have one: {', '.join(ticks)}")
         secret = client.instance_in(state)["environment"]["POSTROOM_TICK_SECRET"]
@@ -115,7 +115,12 @@ def _pair(header: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _status(state: Path) -> dict[str, Any]:
+def read_status(state: Path) -> dict[str, Any]:
+    """What the running emulator says of itself, at ``/_emulator/status``.
+
+    Raises:
+        EmulatorError: none runs there, or it does not answer.
+    """
     instance = client.instance_in(state)
     found = client.get_json(instance["urls"]["gateway"], "/_emulator/status", client.door_headers(instance))
     if found is None:
@@ -129,7 +134,7 @@ def _call(state: Path, function: str, method: str, path: str, headers: dict[str,
     Raises:
         EmulatorError: there is no such function, or no answer came.
     """
-    urls = {each["name"]: each["url"] for each in _status(state)["functions"]}
+    urls = {each["name"]: each["url"] for each in read_status(state)["functions"]}
     if function not in urls:
         raise errors.DoesNotExist(f"there is no function {function!r}; these run: {', '.join(urls)}")
     folder = StateFolder(state.resolve())

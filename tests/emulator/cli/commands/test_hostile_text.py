@@ -133,6 +133,7 @@ MORE = {  # further rows of some commands
 ELSEWHERE = {"run", "exec", "chat", "status", "doctor", "tools", "validate", "version", "data reset", "verify"}
 ELSEWHERE |= {  # test_run_detached, test_logs and test_database
     *("stop", "wait", "logs", "invoke", "cron list", "cron next", "cron run", "db"),
+    *("fault add", "fault list", "fault lift", "fault kill", "fault hang"),
     *("data snapshot", "data restore", "data seed", "data list"),
     "tool-servers add",
     "replica drill",
