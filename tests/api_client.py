@@ -47,14 +47,18 @@ def post(serving: Serving, body: Any, path: str = "/api/message", **fields: Any)
 
 @contextlib.asynccontextmanager
 async def stream(
-    query: str = "", *, started: list[Message] | None = None, **headers: str
+    query: str = "",
+    *,
+    path: str = "/api/events/stream",
+    started: list[Message] | None = None,
+    **headers: str,
 ) -> AsyncIterator[asyncio.Queue[Block]]:
     """Read an event stream live: a queue of its blocks, each a map of its fields.
 
     *started* gets the first message of the answer.
     """
     queue: asyncio.Queue[Block] = asyncio.Queue()
-    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": "/api/events/stream", "http_version": "1.1"}
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": path, "http_version": "1.1"}
     named = {"host": "127.0.0.1", **{name.replace("_", "-"): value for name, value in headers.items()}}
     scope["query_string"] = query.encode()
     scope["headers"] = [(name.encode(), value.encode()) for name, value in named.items()]

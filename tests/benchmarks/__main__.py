@@ -23,7 +23,7 @@ SECTIONS = {
     "1. The queue": ("queue", "writers", "processes", "replicated"),
     "2. Webhook to reply, real processes": ("webhook", "turns", "stream"),
     "3. Growth": ("growth", "upkeep"),
-    "4. Many": ("many", "recall", "size"),
+    "4. Many": ("many", "desk", "recall", "size"),
     "5. Replicas and Spark": ("spark.copies", "spark.queries", "spark.marts", "spark.streams", "spark.starts"),
     "6. The emulator": ("emulated",),
     "7. Agents": ("agents.single", "agents.tools", "agents.models", "agents.many", "agents.real"),

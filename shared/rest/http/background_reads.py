@@ -6,6 +6,7 @@ A caller that disconnects frees its slot as soon as the read notices that it is 
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -38,6 +39,7 @@ class BackgroundReads:
         self._patience_s = patience_s
         self._idle: list[apsw.Connection] = []
         self._is_closed = False
+        self.spent_s = 0.0  # of processor time, by all reads so far
 
     async def read(self, work: Callable[[apsw.Connection, IsAbandoned], T], receive: Receive) -> T:
         """Run *work* in a thread and return its result. *work* asks often whether it is abandoned, and then ends.
@@ -73,12 +75,14 @@ class BackgroundReads:
             is_abandoned.set()
 
     def _work(self, work: Callable[[apsw.Connection, IsAbandoned], T], is_abandoned: IsAbandoned) -> T:
-        conn = self._connection()
+        conn, begun_s = self._connection(), time.thread_time()
         try:
             found = work(conn, is_abandoned)
         except BaseException:
             conn.close()  # a statement that is half read would hold its state of the database
             raise
+        finally:
+            self.spent_s += time.thread_time() - begun_s
         self._idle.append(conn)
         if self._is_closed:
             self.close()

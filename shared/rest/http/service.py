@@ -16,6 +16,7 @@ from shared.db.engine.connection import open_connection
 from shared.db.replica.sync import API, Replication
 from shared.rest.http.background_reads import BackgroundReads
 from shared.rest.live.feed import EventFeed
+from shared.rest.live.news import News
 from shared.rest.live.shared_read import SharedRead
 from shared.rest.live.unfetched_responses import UnfetchedResponses
 from shared.runtime import operator_token
@@ -47,6 +48,7 @@ class Service(FunctionService):
         self.background_reads = BackgroundReads(settings.db)
         self.overview: SharedRead[Any] = SharedRead(_OVERVIEW_FRESH_MS)
         self.feed = EventFeed(self.reader, self.news)
+        self.changes = News(self.reader, self.news, lambda: self.background_reads.spent_s)
         self.unfetched_responses = UnfetchedResponses(self.reader, self.feed)
         self._listener: Listener | None = None
         self._is_listening = False
@@ -115,6 +117,7 @@ class Service(FunctionService):
         self.unfetched_responses.close()
         self.background_reads.close()
         await self.feed.close()
+        await self.changes.close()
         await self.replication.close()
         self.announce()
         if self._listener is not None:

@@ -1,4 +1,4 @@
-"""``GET /api/events/stream``: the events, as they are stored."""
+"""``GET /api/events/stream``: the events, as they are stored. ``GET /api/events/changes``: only that there are some."""
 
 import json
 import re
@@ -45,12 +45,34 @@ async def stream(service: Service, *, query: StreamQuery, request: Request) -> E
     sent = request.headers.get("last-event-id") or query.last_event_id
     if sent is not None and not _EVENT_ID.fullmatch(sent):
         raise RequestRefused(400, "Last-Event-ID must be the id of an event")
-    if service.feed.readers >= (most := connection_limit() // 2):  # the others ask, and write
-        raise RequestRefused(503, f"{most} readers are connected already: close some, or try again later")
+    _check_room(service)
     latest = events.latest_id(service.reader)
     last = latest if sent is None else min(int(sent), latest)  # after a restore, ids continue from a lower number
     names = frozenset(query.types.split(",")) if query.types else None
     return EventStream(_pieces(service, last, names))
 
 
-ENDPOINTS = (stream,)
+@endpoint("GET", "/api/events/changes", {503: "too many readers are connected"})
+async def changes(service: Service) -> EventStream:
+    """Stream that something has changed, once a second at most, for a page that then asks again."""
+    _check_room(service)
+    return EventStream(_told(service))
+
+
+async def _told(service: Service) -> AsyncGenerator[bytes, None]:
+    yield b"event: connected\ndata: {}\n\n"
+    reading = service.changes.read()
+    try:
+        async for piece in reading:
+            yield piece
+    finally:
+        await reading.aclose()
+
+
+def _check_room(service: Service) -> None:
+    """The others ask, and write."""
+    if service.feed.readers + service.changes.readers >= (most := connection_limit() // 2):
+        raise RequestRefused(503, f"{most} readers are connected already: close some, or try again later")
+
+
+ENDPOINTS = (stream, changes)

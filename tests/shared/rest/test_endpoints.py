@@ -55,7 +55,7 @@ FILLS = [
 ]
 PARAMETER = re.compile(r":\w+|\?")
 NAMES = {"id": "1", "name": "telegram", "channel": "telegram", "agent": "assistant", "state": "done"}
-WITHOUT_END = {"/api/events/stream"}
+WITHOUT_END = {"/api/events/stream", "/api/events/changes"}
 MORE = (
     "/api/messages/telegram_7",
     "/api/messages/telegram_7/why",

@@ -53,5 +53,15 @@ async function ask(path, method = "GET", body = null) {
   if (!answer.ok) throw new Refused(answer.status, said.error || `The API answered ${answer.status}.`);
   return said;
 }
+const seldom = new Map();
+/** What changes slowly or takes long to read: an answer stands for fifteen seconds. */
+function askSeldom(path) {
+  const last = seldom.get(path);
+  if (last && Date.now() - last.at < 15000) return last.answer;
+  const answer = ask(path);
+  seldom.set(path, {at: Date.now(), answer});
+  answer.catch(() => seldom.delete(path));
+  return answer;
+}
 const quoted = encodeURIComponent;
 function announce(words) { $("#says").textContent = words; }

@@ -57,16 +57,15 @@ function live(state, words) { $(".live").dataset.live = state; $(".live span").t
 const HELD = () => isHeld || document.hidden || document.activeElement?.closest("#view :is(input, select)");
 function refresh() {
   if (due) return;
-  due = setTimeout(() => { due = 0; if (!HELD() && !waiting) draw(); }, 1000);
+  due = setTimeout(() => { due = 0; if (!HELD() && !waiting) draw(); }, 200);
 }
 let hearing = null;
 async function listen() {
   hearing?.abort();
   const own = hearing = new AbortController();
-  let last = null;
   for (let pause = 1000; !own.signal.aborted; pause = Math.min(30000, pause * 2)) {
     try {
-      const answer = await fetch("/api/events/stream", {headers: {...headers(), ...(last && {"Last-Event-ID": last})}, signal: own.signal});
+      const answer = await fetch("/api/events/changes", {headers: headers(), signal: own.signal});
       if (answer.status === 401 || answer.status === 403) return;
       if (!answer.ok) throw new Error();
       live(isHeld ? "held" : "yes", isHeld ? "held" : past ? "the past" : "live");
@@ -75,7 +74,7 @@ async function listen() {
       for (let rest = "", piece; !(piece = await reader.read()).done;) {
         const frames = (rest + piece.value).split("\n\n");
         rest = frames.pop();
-        for (const frame of frames) { const id = frame.match(/^id: ?(.+)$/m); if (id) last = id[1]; if (/^event:/m.test(frame)) refresh(); }
+        if (frames.some((frame) => /^event:/m.test(frame))) refresh();
       }
     } catch { if (own.signal.aborted) return; }
     live("no", `connection lost since ${clock(Date.now())}, tries again`);
@@ -83,7 +82,6 @@ async function listen() {
   }
 }
 setInterval(() => { for (const node of document.querySelectorAll("[data-until]")) node.textContent = span(node.dataset.until - now()); }, 1000);
-setInterval(() => { if (!HELD() && !waiting) refresh(); }, 15000);   // what changes by time alone
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
 
 // keys

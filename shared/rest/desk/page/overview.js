@@ -1,7 +1,7 @@
 // The first page: one sentence, four numbers, the books, what needs somebody, what mends itself.
 async function overview() {
   const found = await ask("/api/overview");
-  const [replica, budgets, status] = await Promise.all([ask("/api/replica").catch(() => null), ask("/api/budgets").catch(() => []), ask("/api/health").catch(() => null)]);
+  const [replica, budgets, status] = await Promise.all([askSeldom("/api/replica").catch(() => null), askSeldom("/api/budgets").catch(() => []), askSeldom("/api/health").catch(() => null)]);
   count(found.numbers);
   document.title = `${found.sentence.replace(/\.$/, "")} · Postroom`;
   return [

@@ -1,6 +1,6 @@
 // The other pages: agents, approvals, what was not answered, the replica, search.
 async function agents() {
-  const [list, queues, budgets, month, today, running] = await Promise.all([ask("/api/agents"), ask("/api/queue/agents"), ask("/api/budgets"), ask("/api/usage/totals").catch(() => []), ask(`/api/usage/totals?since=${new Date(now()).setHours(0, 0, 0, 0)}`).catch(() => []), ask("/api/lists/running?limit=100")]);
+  const [list, queues, budgets, month, today, running] = await Promise.all([ask("/api/agents"), ask("/api/queue/agents"), askSeldom("/api/budgets"), askSeldom("/api/usage/totals").catch(() => []), askSeldom(`/api/usage/totals?since=${new Date(now()).setHours(0, 0, 0, 0)}`).catch(() => []), ask("/api/lists/running?limit=100")]);
   const each = Array.isArray(list) ? list : Object.entries(list).map(([id, agent]) => ({id, ...agent}));
   return [top("Agents", "What each is, does now, and took from models this month."),
     el("section", {class: "panel", "aria-label": "Agents"}, el("header", {}, el("h2", {}, many(each.length, "agent"))), el("ul", {}, each.map((agent) => agentRow(agent, queues, {month, today}, running.filter((row) => row.agent === agent.id))))), moneyPanel(budgets)];

@@ -371,7 +371,8 @@ def test_every_endpoint_is_sampled():
     """Endpoints that always refuse, and those that answer with text, have tests of their own."""
     refused = {(each.method, each.path) for each in ENDPOINTS if each.description.startswith("Refused")}
     every = {(each.method, each.path) for each in ENDPOINTS}
-    assert refused | SAMPLES.keys() | {("GET", "/api/events/stream"), ("GET", "/metrics")} == every
+    texts = {("GET", path) for path in ("/api/events/stream", "/api/events/changes", "/metrics")}
+    assert refused | SAMPLES.keys() | texts == every
 
 
 def test_unsupported_features_are_refused_with_a_sentence(serving, conn, document):
