@@ -55,11 +55,21 @@ def get(conn: apsw.Connection, row_id: int) -> MailboxMessage | None:
     return _mailbox_message(found[0]) if found else None
 
 
-WAITING_BYTES = """
-    SELECT sum((SELECT sum(file.value ->> '$.size') FROM json_each(m.files) AS file))
-      FROM messages m
-     WHERE agent = :agent AND trigger = 1 AND (status = 'pending' OR status = 'processing')
-       AND (channel = 'internal' OR channel = 'chatroom') AND files <> '[]'
+_PASSED = "(channel = 'internal' OR channel = 'chatroom') AND files <> '[]'"
+# What asks for a turn, and what others answered in rooms, which the agent reads with its next turn there.
+WAITING_BYTES = f"""
+    SELECT sum((SELECT sum(file.value ->> '$.size') FROM json_each(files) AS file))
+      FROM (SELECT files
+              FROM messages INDEXED BY messages_open
+             WHERE agent = :agent AND trigger = 1 AND (status = 'pending' OR status = 'processing') AND {_PASSED}
+             UNION ALL
+            SELECT files
+              FROM messages INDEXED BY messages_context
+             WHERE session_id IN (SELECT s.id
+                                    FROM chats c
+                                    JOIN sessions s ON s.chat_id = c.id
+                                   WHERE c.channel = 'chatroom' AND s.agent = :agent)
+               AND trigger = 0 AND (status = 'pending' OR status = 'processing') AND {_PASSED})
 """
 
 
@@ -68,7 +78,6 @@ def waiting_bytes(conn: apsw.Connection, agent: str) -> int:
     return scalar(conn, WAITING_BYTES, {"agent": agent}) or 0
 
 
-_PASSED = "(channel = 'internal' OR channel = 'chatroom') AND files <> '[]'"
 # By the indexes of open and of paused messages, so that the finished ones are not read.
 WAITING_FILES = f"""
     SELECT files

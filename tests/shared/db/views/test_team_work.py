@@ -13,6 +13,7 @@ QUERIES = {
     "what waits": (team_work.WAITING, ("agent", "now"), "messages_open"),
     "what was handed over": (team_work.OF_ASKER, ("agent", "asker", "limit"), "messages_open"),
     "the files that wait": (mailbox.WAITING_BYTES, ("agent",), "messages_open"),
+    "the files of rooms that wait": (mailbox.WAITING_BYTES, ("agent",), "messages_context (session_id=?"),
     "the copies that wait": (mailbox.WAITING_FILES, (), "messages_open"),
     "the cost of a chain": (usage.SPENT_ON, ("origin",), "usage_of_chain"),
 }

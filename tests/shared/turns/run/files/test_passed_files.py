@@ -6,12 +6,14 @@ import os
 import pytest
 
 from shared.agents.base import Result
-from shared.core.errors import NotFetched
+from shared.channels.outgoing import OutgoingFile
+from shared.core.errors import NotFetched, WrongState
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import destinations, teams
 from shared.db.roster.teams import Team
 from shared.queue.teamwork import mailbox
+from shared.queue.teamwork.passed_files import checked
 from shared.turns.run.files import old_files, passed_files
 from shared.turns.run.files.inbox import no_channel
 from tests.serving import environment
@@ -156,6 +158,19 @@ def test_a_copy_that_waits_is_kept_and_one_that_is_over_goes(conn, monkeypatch):
     rows(conn, "UPDATE messages SET status = 'completed'")
     assert old_files.delete_sent(conn, store, older_than_ms=NOW) == 1
     assert list(store.iterdir()) == []
+
+
+def test_files_of_answers_in_a_room_count_as_waiting(conn, monkeypatch, tmp_path):
+    """An answer stands in the sessions of the others as context, which asks for no turn."""
+    big = tmp_path / "report.txt"
+    big.write_bytes(b"x" * 700_000)
+    one = OutgoingFile(big, "report.txt", "text/plain", 700_000, "document")
+    run(conn, monkeypatch, {"coder": hand_off("[#dev: the plan [send_file: report.txt]]", big.read_bytes())}, steps=1)
+    rows(conn, "UPDATE messages SET trigger = 0 WHERE channel = 'chatroom'")
+    with pytest.raises(WrongState, match="agent 'bob' may have 1 MiB of files waiting"):
+        checked(conn, ["bob"], [one], 1)
+    rows(conn, "UPDATE messages SET status = 'completed' WHERE channel = 'chatroom'")
+    assert "report.txt" in checked(conn, ["bob"], [one], 1)
 
 
 def test_mail_with_files_waits_for_a_turn(conn, monkeypatch):
