@@ -282,11 +282,11 @@ class Dispatch(WorkerService):
             if not turn.is_interruptible:
                 continue
             if not claims.is_held(self.reader, turn.claim):
-                self._end_early(turn, "cancelled")
+                self._end_early(turn, "interrupted (cancelled)")
             elif session in urgent and claims.would_gain(self.reader, turn.claim, now_ms=now_ms, limit=turn.batch_size):
-                self._end_early(turn, "an urgent message came")
+                self._end_early(turn, "interrupted (an urgent message came)")
             elif session in interrupted and self._is_interrupted(turn, now_ms):
-                self._end_early(turn, "another message came")
+                self._end_early(turn, turns.ANOTHER_CAME)
         self._made_room &= urgent.keys() - self.running_turns.keys()
         for session, agent in urgent.items():
             if session not in self.running_turns and session not in self._made_room:
@@ -310,7 +310,7 @@ class Dispatch(WorkerService):
         lesser = [turn for turn in turns_of_agent if self._may_be_repeated(turn.claim)]
         if lesser and claims.is_due(self.reader, agent, session, now_ms=now_ms):
             self._made_room.add(session)
-            self._end_early(lesser[-1], "an urgent message came elsewhere")
+            self._end_early(lesser[-1], "interrupted (an urgent message came elsewhere)")
 
     def _may_be_repeated(self, claim: Claim) -> bool:
         return not (claims.has_urgent_message(self.reader, claim) or spoken.has_spoken(self.reader, claim.token))
@@ -318,7 +318,7 @@ class Dispatch(WorkerService):
     def _end_early(self, turn: RunningTurn, reason: str) -> None:
         if turn.task is not None:
             log.info("turn.interrupted", turn=turn.claim.token, reason=reason)
-            turn.interrupted_by = f"interrupted ({reason})"
+            turn.interrupted_by = reason
             turn.is_interruptible = False
             turn.task.cancel()
             self._backlog.forget()  # the session waits again, in the order of its age

@@ -1,6 +1,7 @@
 """The end of a turn: settled whole, or failed with a verdict on each message. Each verb needs one transaction."""
 
 from shared.queue.turns.failing import (
+    ANOTHER_CAME,
     APOLOGY,
     CUT_OFF,
     HOST_LOST,
@@ -17,6 +18,7 @@ from shared.queue.turns.turn_replies import TurnReply
 from shared.queue.turns.verdicts import LONGEST_WAITS_MS, NO_REASON, NOTHING, Failure, RetryPolicy, Said, judge
 
 __all__ = [
+    "ANOTHER_CAME",
     "APOLOGY",
     "CUT_OFF",
     "HOST_LOST",

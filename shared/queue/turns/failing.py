@@ -31,6 +31,7 @@ log = logs.get()
 APOLOGY = "Sorry, I could not answer this. It has been noted for the operator; you may try again later."
 CUT_OFF = "Sorry, I was cut off before I could finish this. It has been noted for the operator."
 STOPPED = "dispatch stopped"
+ANOTHER_CAME = "interrupted (another message came)"
 PROCESS_GONE = "the process that ran the turn went away"
 HOST_LOST = "the host that ran the turn was lost, or all of Postroom there was stopped"
 
@@ -141,7 +142,8 @@ def release(conn: apsw.Connection, claim: Claim, *, why: str = STOPPED, now_ms: 
     One that has spoken has failed; but where a message interrupted it that its wiring lets do so, it goes on.
 
     Args:
-        why: what interrupted it, for the row of a turn that has spoken.
+        why: what interrupted it, for the row of a turn that has spoken. ``ANOTHER_CAME``: it goes on also where that
+            message has been deleted meanwhile.
 
     Raises:
         ClaimLost: the turn no longer holds its messages; the caller's transaction must roll back.
@@ -150,7 +152,9 @@ def release(conn: apsw.Connection, claim: Claim, *, why: str = STOPPED, now_ms: 
         joining = claims.may_join(conn, claim, "interrupt", now_ms=now_ms, limit=_MOST_JOIN) if claim.goes_on else []
         claims.release(conn, claim, now_ms=now_ms)
         _go_on_with(conn, claim, joining)
-    elif joining := claims.may_join(conn, claim, "interrupt", now_ms=now_ms, limit=_MOST_JOIN):
+    elif (
+        joining := claims.may_join(conn, claim, "interrupt", now_ms=now_ms, limit=_MOST_JOIN)
+    ) or why == ANOTHER_CAME:
         claim = spoken.as_spoken(conn, claim)
         verdicts = {each.id: MessageVerdict(False, each.retry_count, None, why, "interrupted") for each in claim.asked}
         claims.fail(conn, claim, verdicts, now_ms=now_ms)

@@ -103,6 +103,28 @@ def test_it_is_interrupted_again_before_and_after_it_says_more(conn, attentive, 
     assert asked == ["first", "second", "third", "fourth"]
 
 
+def test_it_goes_on_where_the_message_that_interrupted_it_is_gone_when_it_ends(conn, attentive, until):
+    """It had spoken, and nothing is left to begin again with: it is not dead for that."""
+
+    async def go():
+        async with running(conn, until) as service:
+            say(conn, next(iter(service.running_turns.values())).claim)
+            happens(conn, "message", "second", ref="2")
+            await service.claim_and_start()
+            rows(conn, "UPDATE messages SET status = 'cancelled' WHERE message = 'second'")
+            await ended(service)
+            await service.claim_and_start()
+            while len(attentive.prompts) == 1:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+            attentive.may_end.set()
+            await ended(service)
+
+    asyncio.run(asyncio.wait_for(go(), 30))
+    assert rows(conn, STATES) == [("first", "completed", 0), ("second", "cancelled", 0)]
+    assert column(conn, "SELECT message FROM responses") == [SAID, "done"]
+    assert SAID in attentive.prompts[1]
+
+
 def test_a_kill_of_dispatch_before_the_turn_ends_leaves_the_new_message_its_turn(conn, chat):
     """As P7 wants it: what had spoken is not run again by itself."""
     happens(conn, "message", "first")
