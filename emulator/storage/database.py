@@ -13,7 +13,7 @@ from emulator.storage import replica
 from infra.litestream import FileRefused, Lease, Ready, Step, prepare_replication
 from shared.core.errors import DatabaseRefused, InUse, PostroomError
 
-_LIMIT_S = 30.0
+_LIMIT_S = 600.0  # a migration may read all rows of a large database
 
 
 async def claim(state: StateFolder, replica_url: str, lease: Lease, aws: Mapping[str, str]) -> Ready:
@@ -71,8 +71,14 @@ async def prepare(fork_client: ForkClient, database: Path, environment: Mapping[
         raise Misconfigured(lines[-1])
     if code == NotReady.exit_code:
         raise NotReady(lines[-1])
+    if code is None:
+        raise NotReady(
+            f"{database} is not ready after {_LIMIT_S:.0f} s, and the process that prepares it still works. The "
+            f"machine is too busy, or its disk too slow. Nothing is lost: stop what keeps it busy, and start again"
+        )
     if code != 0:
-        last = "\n".join(f"    {line}" for line in lines[-12:])
-        raise NotReady(f"{database} could not be prepared (code {code}):\n{last}")
+        last = "".join(f"\n    {line}" for line in lines[-12:])
+        end = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        raise NotReady(f"{database} could not be prepared, because the process that does so {end}. Start again{last}")
     facts: dict[str, Any] = json.loads(lines[-1])
     return facts

@@ -152,9 +152,7 @@ def release(conn: apsw.Connection, claim: Claim, *, why: str = STOPPED, now_ms: 
         joining = claims.may_join(conn, claim, "interrupt", now_ms=now_ms, limit=_MOST_JOIN) if claim.goes_on else []
         claims.release(conn, claim, now_ms=now_ms)
         _go_on_with(conn, claim, joining)
-    elif (
-        joining := claims.may_join(conn, claim, "interrupt", now_ms=now_ms, limit=_MOST_JOIN)
-    ) or why == ANOTHER_CAME:
+    elif (joining := claims.may_join(conn, claim, "interrupt", now_ms=now_ms, limit=_MOST_JOIN)) or why == ANOTHER_CAME:
         claim = spoken.as_spoken(conn, claim)
         verdicts = {each.id: MessageVerdict(False, each.retry_count, None, why, "interrupted") for each in claim.asked}
         claims.fail(conn, claim, verdicts, now_ms=now_ms)
