@@ -96,6 +96,13 @@ class Ingest(FunctionService):
             self._reader = open_connection(self.settings.db, readonly=True)
         return self._reader
 
+    def ends_for(self, error: apsw.Error) -> bool:
+        """Whether this process ends now, because a later release has migrated the database."""
+        try:
+            return isinstance(error, apsw.SQLError) and self.ends_as_outdated(self._read())
+        except apsw.Error:
+            return False
+
     async def store(
         self, channel: str, received: Received, scope: Scope, *, began_s: float, now_ms: int
     ) -> WebhookReply:
@@ -282,10 +289,10 @@ async def _webhook(request: Request) -> Response:
         work = service.keep_unreadable(channel, body, str(error), began_s=began_s, now_ms=now_ms)
     else:
         work = service.store(name, received, request.scope, began_s=began_s, now_ms=now_ms)
-    return await _answer(name, work)
+    return await _answer(service, name, work)
 
 
-async def _answer(name: str, work: Coroutine[Any, Any, WebhookReply]) -> Response:
+async def _answer(service: Ingest, name: str, work: Coroutine[Any, Any, WebhookReply]) -> Response:
     """The answer of an account to its platform, once *work* has stored the event; 503 if it could not."""
     try:
         reply = await work
@@ -294,6 +301,8 @@ async def _answer(name: str, work: Coroutine[Any, Any, WebhookReply]) -> Respons
         return _later(f"not stored within {_STORE_LIMIT_S:g} s")
     except apsw.Error as error:
         log.exception("ingest.not_stored", channel=name)
+        if service.ends_for(error):
+            return _later("not stored: a later release has changed the database, so ingest starts again")
         return _later(f"not stored: {type(error).__name__}")
     except NotReplicated as error:
         log.warning("ingest.not_replicated", channel=name, reason=str(error))

@@ -1,20 +1,30 @@
 """What a function holds between requests: one object a process, with the settings, the writer and the kicker."""
 
+import os
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cached_property
+from importlib.resources import files
 from typing import Generic, TypeVar
 
+import apsw
 from starlette.types import ASGIApp
 
+from shared.core import logs
 from shared.core.settings import Settings
-from shared.db.engine import past
+from shared.db.engine import meta, past
 from shared.db.engine.group_commit import Writer
 from shared.db.engine.past import Past
 from shared.runtime.http1_client import HttpClient
 from shared.runtime.http_client import Client
 from shared.runtime.kick import Kicker
 from shared.runtime.past import NoClient
+
+log = logs.get()
+
+# As it was when this process began: the files of a later release may lie there by now.
+_KNOWN = max(int(each.name[:4]) for each in (files("shared.db") / "migrations").iterdir() if each.name[:4].isdigit())
 
 
 class FunctionService:
@@ -35,6 +45,18 @@ class FunctionService:
         if self.past is not None:
             return NoClient(self.past)
         return client or HttpClient()
+
+    def ends_as_outdated(self, conn: apsw.Connection) -> bool:
+        """End this process in good order where a later release has migrated the database: its supervisor starts that.
+
+        Statements of this release may name what the later schema has no more, such as the columns of an index.
+        """
+        found = int(meta.get(conn, "schema_version") or 0)
+        if found <= _KNOWN:
+            return False
+        log.error("function.outdated", schema=found, known=_KNOWN)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return True
 
     def begin(self) -> None:
         """Start what runs between requests; the lifespan calls this before the first request."""
