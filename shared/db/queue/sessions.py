@@ -267,21 +267,22 @@ def note_strangers(conn: apsw.Connection, id_: int, *, now_ms: int) -> None:
     )
 
 
+# By the chat, whose sessions are few; an agent may have a session in each of very many chats.
+_OF_ITS_KEY = """
+    EXISTS (SELECT 1
+              FROM sessions s
+              JOIN sessions t ON t.agent = s.agent AND {same_chat} AND ifnull(t.thread_id, '') = ifnull(s.thread_id, '')
+                             AND ifnull(t.private_to, '') = ifnull(s.private_to, '')
+             WHERE s.id = :id AND t.strangers_at IS NOT NULL)
+"""
+_IN_ITS_CHAT = _OF_ITS_KEY.format(same_chat="t.chat_id = s.chat_id")
+_WITHOUT_CHAT = _OF_ITS_KEY.format(same_chat="s.chat_id IS NULL AND t.chat_id IS NULL")
+HAD_STRANGERS = f"SELECT {_IN_ITS_CHAT} OR {_WITHOUT_CHAT}"
+
+
 def had_strangers(conn: apsw.Connection, id_: int) -> bool:
     """Whether words of a stranger came into the session, or into an earlier one of its key."""
-    found = scalar(
-        conn,
-        """
-        SELECT EXISTS (SELECT 1
-                         FROM sessions s
-                         JOIN sessions t ON t.agent = s.agent AND ifnull(t.chat_id, 0) = ifnull(s.chat_id, 0)
-                                         AND ifnull(t.thread_id, '') = ifnull(s.thread_id, '')
-                                         AND ifnull(t.private_to, '') = ifnull(s.private_to, '')
-                        WHERE s.id = :id AND t.strangers_at IS NOT NULL)
-        """,
-        {"id": id_},
-    )
-    return bool(found)
+    return bool(scalar(conn, HAD_STRANGERS, {"id": id_}))
 
 
 # Fenced: a turn that lost its claim changes nothing. A batch is always taken away whole, so its first row tells.

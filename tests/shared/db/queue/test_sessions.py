@@ -208,3 +208,29 @@ def test_looking_up_the_active_session_is_one_step_of_its_index(conn):
     (step,) = plan(conn, sessions.ACTIVE, agent="assistant", chat=1, thread="7", private_to=None, series_id=None)
 
     assert "USING INDEX sessions_one_active (agent=? AND <expr>=? AND <expr>=? AND <expr>=? AND <expr>=?)" in step
+
+
+@pytest.mark.parametrize("is_in_a_chat", [True, False])
+def test_a_stranger_of_an_earlier_session_of_the_key_is_not_forgotten(conn, bob, is_in_a_chat):
+    chat = make_chat(conn) if is_in_a_chat else None
+    old, others = begin(conn, chat=chat), [begin(conn, bob, chat=chat), begin(conn, chat=chat, thread="7")]
+    others.append(begin(conn, chat=None if is_in_a_chat else make_chat(conn)))
+    with transaction(conn):
+        sessions.note_strangers(conn, old, now_ms=NOW)
+        new = sessions.succeed(conn, sessions.close(conn, old, now_ms=NOW), now_ms=NOW)
+    assert [sessions.had_strangers(conn, each) for each in (old, new, *others)] == [True, True, False, False, False]
+
+
+def test_strangers_are_looked_for_in_the_sessions_of_the_chat_not_of_the_agent(conn):
+    def cost():
+        steps = []
+        conn.set_progress_handler(lambda: bool(steps.append(1)), 10)
+        sessions.had_strangers(conn, own)
+        conn.set_progress_handler(None)
+        return len(steps)
+
+    own = begin(conn, chat=make_chat(conn))
+    alone = cost()
+    for number in range(200):
+        begin(conn, chat=make_chat(conn, f"2{number}"))
+    assert cost() <= alone + 1
