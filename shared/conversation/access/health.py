@@ -19,6 +19,7 @@ from shared.db.access import user_roles
 from shared.db.engine import file_system
 from shared.db.platforms import channel_watches
 from shared.db.roster import agent_pauses, chats
+from shared.db.spending.settled_usage import SettledUsage
 from shared.db.views import counts, spending
 
 _MB = 1024 * 1024
@@ -61,15 +62,32 @@ def used_up(agent: str | None, period: str, unit: str) -> Need:
     return Need(f"{what} until it is over", "To see it and give more", "emulator budgets list")
 
 
-def of(conn: apsw.Connection, path: Path, policy: AccessPolicy, *, timezone: str, now_ms: int) -> Health:
+def of(
+    conn: apsw.Connection,
+    path: Path,
+    policy: AccessPolicy,
+    *,
+    timezone: str,
+    now_ms: int,
+    settled: SettledUsage | None = None,
+) -> Health:
     """What the rows of the database at *path*, and its disk, say."""
-    needs = needs_of_rows(conn, path, policy, timezone=timezone, now_ms=now_ms)
+    needs = needs_of_rows(conn, path, policy, timezone=timezone, now_ms=now_ms, settled=settled)
     return of_disk(path, shutil.disk_usage(path.parent).free) + Health([], needs)
 
 
-def needs_of_rows(conn: apsw.Connection, path: Path, policy: AccessPolicy, *, timezone: str, now_ms: int) -> list[str]:
+def needs_of_rows(
+    conn: apsw.Connection,
+    path: Path,
+    policy: AccessPolicy,
+    *,
+    timezone: str,
+    now_ms: int,
+    settled: SettledUsage | None = None,
+) -> list[str]:
     """What needs a person, by the rows of the database at *path* and by the kind of its file system."""
-    needs = [*channel_watch.troubles(conn), *_pauses(conn), *_budgets(conn, timezone, now_ms=now_ms), *of_dead(conn)]
+    budgets = _budgets(conn, timezone, now_ms=now_ms, settled=settled)
+    needs = [*channel_watch.troubles(conn), *_pauses(conn), *budgets, *of_dead(conn)]
     if policy.new_chats == "ask" and not user_roles.owners(conn) and _has_platform(conn):
         needs.append(
             "nobody is an owner, so nobody is asked about a new chat, and its messages are dropped. Make one: "
@@ -107,11 +125,11 @@ def _pauses(conn: apsw.Connection) -> list[str]:
     return [str(paused(each.agent, each.code, each.reason)) for each in found if each.paused_by == "postroom"]
 
 
-def _budgets(conn: apsw.Connection, timezone: str, *, now_ms: int) -> list[str]:
+def _budgets(conn: apsw.Connection, timezone: str, *, now_ms: int, settled: SettledUsage | None) -> list[str]:
     """A sentence for each budget that is used up."""
     return [
         str(used_up(each["agent"], each["period"], each["unit"]))
-        for each in spending.all_budgets(conn, timezone, now_ms=now_ms)
+        for each in spending.all_budgets(conn, timezone, now_ms=now_ms, settled=settled)
         if each["spent"] >= each["amount"] + each["extra"]
     ]
 

@@ -11,6 +11,7 @@ import apsw
 from shared.db.engine.connection import rows
 
 KEPT_MS = 32 * 24 * 60 * 60 * 1000  # at least: the budget of a month counts it
+_FOR_EVER_MS = 2**62
 PaidBy = Literal["plan", "key"]
 
 
@@ -88,9 +89,9 @@ _SUMS = """
            ifnull(sum(iif(cost IS NULL AND paid_by = 'key', input + output + cache_read + cache_write, 0)), 0)
       FROM usage
 """
-SPENT_IN_ALL = _SUMS + " WHERE created_at >= :since"
+SPENT_IN_ALL = _SUMS + " WHERE created_at >= :since AND created_at < :until"
 SPENT_ON = _SUMS + " WHERE origin = :origin AND origin IS NOT NULL"
-SPENT_BY_AGENT = _SUMS + " WHERE agent = :agent AND created_at >= :since"
+SPENT_BY_AGENT = _SUMS + " WHERE agent = :agent AND created_at >= :since AND created_at < :until"
 
 
 def add(
@@ -135,10 +136,10 @@ def _correct(
     conn.execute(CORRECT, {**tokens._asdict(), **known})
 
 
-def spent(conn: apsw.Connection, agent: str | None, *, since_ms: int) -> Spent:
-    """What the agent has spent since then; None: all agents together."""
+def spent(conn: apsw.Connection, agent: str | None, *, since_ms: int, until_ms: int = _FOR_EVER_MS) -> Spent:
+    """What the agent has spent from then on, and before *until_ms*; None: all agents together."""
     statement = SPENT_IN_ALL if agent is None else SPENT_BY_AGENT
-    return Spent(*rows(conn, statement, {"agent": agent, "since": since_ms})[0])
+    return Spent(*rows(conn, statement, {"agent": agent, "since": since_ms, "until": until_ms})[0])
 
 
 def spent_on(conn: apsw.Connection, origin: str) -> Spent:

@@ -13,7 +13,8 @@ from shared.db.engine.connection import rows
 from shared.db.engine.named_rows import NEWEST, named
 from shared.db.spending import budgets, usage
 from shared.db.spending.budgets import Budget, UnitName
-from shared.db.spending.usage import PaidBy
+from shared.db.spending.settled_usage import SettledUsage
+from shared.db.spending.usage import PaidBy, Spent
 
 
 class UsageView(TypedDict):
@@ -193,6 +194,22 @@ def totals(
     return named(UsageTotalView, rows(conn, TOTALS, {"agent": agent, "since": since_ms, "until": until_ms}))
 
 
+def totals_until_now(
+    conn: apsw.Connection, settled: SettledUsage, *, agent: str | None = None, since_ms: int, now_ms: int
+) -> list[UsageTotalView]:
+    """As ``totals``, up to now: quickly, however many turns there were."""
+
+    def read(from_ms: int, end_ms: int) -> list[UsageTotalView]:
+        return totals(conn, agent=agent, since_ms=from_ms, until_ms=end_ms)
+
+    found: dict[tuple[str, str, str], UsageTotalView] = {}
+    for part in settled.parts(("totals", agent), since_ms, now_ms, read):
+        for each in part:
+            key = (each["agent"], each["model"], each["paidBy"])
+            found[key] = _sum(found[key], each) if key in found else each
+    return [found[key] for key in sorted(found)]
+
+
 # Every time zone's days begin at a quarter of an hour.
 QUARTERS = """
     SELECT created_at / 900000 * 900000, agent, model, paid_by, count(*), sum(requests), sum(input), sum(output),
@@ -215,11 +232,11 @@ def days(
         (part,) = named(UsageTotalView, [tuple(row)])
         day = datetime.fromtimestamp(start_ms / 1000, zone).date().isoformat()
         key = (day, part["agent"], part["model"], part["paidBy"])
-        found[key] = _sum(found[key], part) if key in found else {**part, "day": day}
+        found[key] = {**(_sum(found[key], part) if key in found else part), "day": day}
     return sorted(found.values(), key=lambda each: each["day"], reverse=True)
 
 
-def _sum(one: UsageDayView, other: UsageTotalView) -> UsageDayView:
+def _sum(one: UsageTotalView, other: UsageTotalView) -> UsageTotalView:
     costs = [each["cost"] for each in (one, other) if each["cost"] is not None]
     return {
         **one,
@@ -234,14 +251,27 @@ def _sum(one: UsageDayView, other: UsageTotalView) -> UsageDayView:
     }
 
 
-def all_budgets(conn: apsw.Connection, timezone: str, *, agent: str | None = None, now_ms: int) -> list[BudgetView]:
+def all_budgets(
+    conn: apsw.Connection,
+    timezone: str,
+    *,
+    agent: str | None = None,
+    now_ms: int,
+    settled: SettledUsage | None = None,
+) -> list[BudgetView]:
     """All budgets with what is spent of them, those of all agents together first; with *agent*, only its own."""
-    return [_shown(conn, each, timezone, now_ms) for each in budgets.every(conn, agent)]
+    settled = settled or SettledUsage()
+    return [_shown(conn, each, timezone, now_ms, settled) for each in budgets.every(conn, agent)]
 
 
-def _shown(conn: apsw.Connection, budget: Budget, timezone: str, now_ms: int) -> BudgetView:
+def _shown(conn: apsw.Connection, budget: Budget, timezone: str, now_ms: int, settled: SettledUsage) -> BudgetView:
     period = periods.containing(budget.period, now_ms, timezone)
-    spent = usage.spent(conn, budget.agent, since_ms=period.start_ms)
+
+    def read(from_ms: int, end_ms: int) -> Spent:
+        return usage.spent(conn, budget.agent, since_ms=from_ms, until_ms=end_ms)
+
+    parts = settled.parts(("spent", budget.agent), period.start_ms, now_ms, read)
+    spent = Spent(*(sum(each) for each in zip(*parts, strict=True)))
     return {
         "agent": budget.agent,
         "period": budget.period,

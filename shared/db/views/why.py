@@ -166,8 +166,7 @@ BUSY = """
     )
     SELECT count(*)
       FROM open
-     WHERE session_id <> :session
-       AND EXISTS (SELECT 1
+     WHERE EXISTS (SELECT 1
                      FROM messages m
                     WHERE m.agent = :agent AND m.session_id = open.session_id AND m.trigger = 1
                       AND (m.status = 'pending' OR m.status = 'processing') AND m.status = 'processing')
@@ -211,8 +210,13 @@ ASKS = """
 """
 
 
-def message(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageFacts | None:
-    """The facts of one message; None if it is pruned."""
+def message(
+    conn: apsw.Connection, row_id: int, *, now_ms: int, busy_agents: dict[str, int] | None = None
+) -> MessageFacts | None:
+    """The facts of one message; None if it is pruned.
+
+    *busy_agents*: how many sessions of each agent have a turn, as far as that was asked for other rows of a list.
+    """
     found = rows(conn, MESSAGE, {"row": row_id})
     if not found:
         return None
@@ -223,9 +227,13 @@ def message(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageFacts 
     if status == "pending":
         running = rows(conn, RUNNING, of_session)
         ((ahead, first_retried),) = rows(conn, AHEAD, {**of_session, "now": now_ms})
-        ((busy,),) = rows(conn, BUSY, {"agent": agent, "session": session})
     if first_retried is not None:
         retrying = rows(conn, RETRYING, {"row": first_retried})
+    elif status == "pending" and not running:
+        busy_agents = {} if busy_agents is None else busy_agents
+        if agent not in busy_agents:
+            ((busy_agents[agent],),) = rows(conn, BUSY, {"agent": agent})
+        busy = busy_agents[agent]
     asks = rows(conn, ASKS, {"session": session}) if running or status == "processing" else []
     return MessageFacts._make([
         id_, message_id, agent, Place(*place), status, bool(trigger), *fields, concurrency, bool(is_gone),

@@ -96,14 +96,25 @@ def messages(conn: apsw.Connection, state: State, wanted: Filter, *, limit: int,
         "before": wanted.before,
         "limit": looked_at,
     }
-    found = (one(conn, id_, now_ms=now_ms, only=wanted.reason) for (id_,) in rows(conn, _IDS[state], values))
+    busy_agents: dict[str, int] = {}
+    found = (
+        one(conn, id_, now_ms=now_ms, only=wanted.reason, busy_agents=busy_agents)
+        for (id_,) in rows(conn, _IDS[state], values)
+    )
     chosen = (row for row in found if row is not None)
     return [row for _, row in zip(range(limit), chosen, strict=False)]
 
 
-def one(conn: apsw.Connection, row_id: int, *, now_ms: int, only: str | None = None) -> WorkRow | None:
-    """One message; None if it is pruned, or for another reason than *only*."""
-    facts = why.message(conn, row_id, now_ms=now_ms)
+def one(
+    conn: apsw.Connection,
+    row_id: int,
+    *,
+    now_ms: int,
+    only: str | None = None,
+    busy_agents: dict[str, int] | None = None,
+) -> WorkRow | None:
+    """One message; None if it is pruned, or for another reason than *only*. *busy_agents*: see ``why.message``."""
+    facts = why.message(conn, row_id, now_ms=now_ms, busy_agents=busy_agents)
     if facts is None:
         return None
     reason = why_sentences.of_message(facts, now_ms=now_ms)

@@ -18,6 +18,7 @@ from shared.core.time import clock, periods
 from shared.db.platforms import channel_outages
 from shared.db.roster import agent_pauses
 from shared.db.roster.agent_pauses import AgentPause
+from shared.db.spending.settled_usage import SettledUsage
 from shared.db.views import books, spending, troubles
 from shared.db.views.books import Books
 from shared.db.views.spending import BudgetView
@@ -93,20 +94,23 @@ async def get_overview(service: Service, *, request: Request) -> Overview:
     async def read() -> Overview:
         now_ms = service.now_ms()
         said = await get_health.run(service)
-        rows = partial(_read, settings=service.settings, said=said, now_ms=now_ms)
+        settled = service.settled_usage
+        rows = partial(_read, settings=service.settings, said=said, settled=settled, now_ms=now_ms)
         return await service.background_reads.read(lambda conn, _: rows(conn), request.receive)
 
     found: Overview = await service.overview.get(read, now_ms=clock.now_ms())
     return found
 
 
-def _read(conn: apsw.Connection, *, settings: Settings, said: HealthView, now_ms: int) -> Overview:
+def _read(
+    conn: apsw.Connection, *, settings: Settings, said: HealthView, settled: SettledUsage, now_ms: int
+) -> Overview:
     pauses = agent_pauses.paused(conn)
     stands = troubles.waiting(conn, set(pauses), now_ms)
     dead, unsent = troubles.dead_messages(conn), troubles.dead_answers(conn)
     asked = troubles.pending_approvals(conn)
     needs = [*_stops(said["notReady"]), *_paused(pauses.values()), *_dead(dead), *_unsent(unsent), *_asked(asked)]
-    used_up = _used_up(conn, settings, now_ms)
+    used_up = _used_up(conn, settings, settled, now_ms)
     needs += _budgets(used_up)
     known = {str(health.paused(each.agent, each.code, each.reason)) for each in pauses.values()}
     known |= {str(health.used_up(each["agent"], each["period"], each["unit"])) for each in used_up}
@@ -274,8 +278,8 @@ def _budgets(used_up: Iterable[BudgetView]) -> Iterator[Item]:
         )
 
 
-def _used_up(conn: apsw.Connection, settings: Settings, now_ms: int) -> list[BudgetView]:
-    found = spending.all_budgets(conn, settings.timezone, now_ms=now_ms)
+def _used_up(conn: apsw.Connection, settings: Settings, settled: SettledUsage, now_ms: int) -> list[BudgetView]:
+    found = spending.all_budgets(conn, settings.timezone, now_ms=now_ms, settled=settled)
     return [each for each in found if each["spent"] >= each["amount"] + each["extra"]]
 
 

@@ -14,6 +14,7 @@ from shared.core.text import redaction
 from shared.core.time import clock
 from shared.db.engine.connection import open_connection
 from shared.db.replica.sync import API, Replication
+from shared.db.spending.settled_usage import SettledUsage
 from shared.rest.http.background_reads import BackgroundReads
 from shared.rest.live.feed import EventFeed
 from shared.rest.live.news import News
@@ -46,6 +47,7 @@ class Service(FunctionService):
         self.polled_channels: set[str] = set()  # those that this process has noted in the database
         self.reader = open_connection(settings.db, readonly=True)
         self.background_reads = BackgroundReads(settings.db)
+        self.settled_usage = SettledUsage()
         self.overview: SharedRead[Any] = SharedRead(_OVERVIEW_FRESH_MS)
         self.feed = EventFeed(self.reader, self.news)
         self.changes = News(self.reader, self.news, lambda: self.background_reads.spent_s)

@@ -83,6 +83,7 @@ async def get_health(service: Service) -> HealthView:
             AccessPolicy.of(service.settings),
             timezone=service.settings.timezone,
             now_ms=now_ms,
+            settled=service.settled_usage,
         )
     if replica is not None and replica["problem"] is not None:
         found += health.of_replica(replica["problem"], service.settings.durability)

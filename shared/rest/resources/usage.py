@@ -72,10 +72,14 @@ async def get_usage(service: Service, *, query: UsageQuery) -> list[UsageView]:
 @endpoint("GET", "/api/usage/totals")
 async def get_usage_totals(service: Service, *, query: UsageTotalsQuery) -> list[UsageTotalView]:
     """Sum up the usage of a time, by agent, model and payment."""
-    since_ms = query.since
+    since_ms, now_ms = query.since, clock.now_ms()
     if since_ms is None:
-        since_ms = periods.containing("month", clock.now_ms(), service.settings.timezone).start_ms
-    return spending.totals(service.reader, agent=query.agent, since_ms=since_ms, until_ms=query.until)
+        since_ms = periods.containing("month", now_ms, service.settings.timezone).start_ms
+    if query.until != named_rows.NEWEST:
+        return spending.totals(service.reader, agent=query.agent, since_ms=since_ms, until_ms=query.until)
+    return spending.totals_until_now(
+        service.reader, service.settled_usage, agent=query.agent, since_ms=since_ms, now_ms=now_ms
+    )
 
 
 @endpoint("GET", "/api/usage/days")
@@ -90,7 +94,13 @@ async def get_usage_days(service: Service, *, query: UsageTotalsQuery) -> list[U
 @endpoint("GET", "/api/budgets")
 async def get_budgets(service: Service, *, query: BudgetsQuery) -> list[BudgetView]:
     """List the budgets and what is spent of each, those of all agents together first."""
-    return spending.all_budgets(service.reader, service.settings.timezone, agent=query.agent, now_ms=clock.now_ms())
+    return spending.all_budgets(
+        service.reader,
+        service.settings.timezone,
+        agent=query.agent,
+        now_ms=clock.now_ms(),
+        settled=service.settled_usage,
+    )
 
 
 @endpoint("PUT", "/api/budgets/{period}/{unit}", _UNKNOWN_PERIOD)

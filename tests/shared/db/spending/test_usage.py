@@ -48,8 +48,8 @@ def test_spending_counts_from_an_instant_for_one_agent_or_for_all(conn):
 
 @pytest.mark.parametrize("statement", [usage.SPENT_IN_ALL, usage.SPENT_BY_AGENT])
 def test_a_sum_reads_no_older_rows(conn, statement):
-    plan = rows(conn, f"EXPLAIN QUERY PLAN {statement}", {"agent": "coder", "since": NOW})
-    assert all("USING INDEX usage_" in step[3] and "created_at>?" in step[3] for step in plan)
+    plan = rows(conn, f"EXPLAIN QUERY PLAN {statement}", {"agent": "coder", "since": NOW, "until": NOW + 1})
+    assert all("USING INDEX usage_" in step[3] and "created_at>? AND created_at<?" in step[3] for step in plan)
 
 
 def test_old_rows_are_pruned_oldest_first_in_batches(conn):
