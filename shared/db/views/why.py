@@ -136,8 +136,7 @@ RUNNING = """
      LIMIT 1
 """
 
-# Of those before it in its session, the oldest: thousands may wait there, and each row of a list asks. The row that is
-# tried again is among them, since a session's messages are taken in order.
+# The oldest of those before it: thousands may wait there. One that is tried again is among them: they go in order.
 AHEAD = f"""
     SELECT count(*) FILTER (WHERE process_after IS NULL OR process_after <= :now OR failure IS NOT NULL),
            min(id) FILTER (WHERE process_after > :now AND failure IS NOT NULL)
@@ -213,10 +212,7 @@ ASKS = """
 def message(
     conn: apsw.Connection, row_id: int, *, now_ms: int, busy_agents: dict[str, int] | None = None
 ) -> MessageFacts | None:
-    """The facts of one message; None if it is pruned.
-
-    *busy_agents*: how many sessions of each agent have a turn, as far as that was asked for other rows of a list.
-    """
+    """The facts of one message; None if it is pruned. *busy_agents*: what BUSY told of them for rows of the list."""
     found = rows(conn, MESSAGE, {"row": row_id})
     if not found:
         return None

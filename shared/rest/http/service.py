@@ -17,7 +17,7 @@ from shared.db.replica.sync import API, Replication
 from shared.db.spending.settled_usage import SettledUsage
 from shared.rest.http.background_reads import BackgroundReads
 from shared.rest.live.feed import EventFeed
-from shared.rest.live.news import News
+from shared.rest.live.news import ChangeNews
 from shared.rest.live.shared_read import SharedRead
 from shared.rest.live.unfetched_responses import UnfetchedResponses
 from shared.runtime import operator_token
@@ -50,7 +50,7 @@ class Service(FunctionService):
         self.settled_usage = SettledUsage()
         self.overview: SharedRead[Any] = SharedRead(_OVERVIEW_FRESH_MS)
         self.feed = EventFeed(self.reader, self.news)
-        self.changes = News(self.reader, self.news, lambda: self.background_reads.spent_s)
+        self.changes = ChangeNews(self.reader, self.news, lambda: self.background_reads.spent_s)
         self.unfetched_responses = UnfetchedResponses(self.reader, self.feed)
         self._listener: Listener | None = None
         self._is_listening = False

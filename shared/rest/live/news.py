@@ -22,7 +22,7 @@ _PARTS = 20
 _LONGEST_S = 3.0  # whatever was read, the next reader is told
 
 
-class News:
+class ChangeNews:
     """One look at a time, which runs while there are readers.
 
     Args:

@@ -8,7 +8,7 @@ import apsw
 from functions import api
 from shared.db.engine.connection import transaction
 from shared.db.queue import events
-from shared.rest.live.news import News
+from shared.rest.live.news import ChangeNews
 from shared.runtime.kick import Kicker
 from tests.api_client import stream
 
@@ -25,7 +25,7 @@ class House:
         self.conn = conn
         self.spent_s = 0.0
         self._woken = asyncio.Event()
-        self.news = News(conn, self._wait, lambda: self.spent_s, **options)
+        self.news = ChangeNews(conn, self._wait, lambda: self.spent_s, **options)
 
     async def _wait(self, timeout_s):
         await self._woken.wait()
