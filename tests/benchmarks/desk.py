@@ -86,17 +86,21 @@ def _views(path: Path) -> Views:
             "/api/lists/done?limit=50&before=2000000",
             "/api/lists/sending?limit=50&before=9000",
         ],
-        "a busy conversation": ["/api/chats?limit=100", f"/api/chats/{busy}/log?limit=60"],
-        "a quiet conversation": ["/api/chats?limit=100", f"/api/chats/{quiet}/log?limit=60"],
-        "a dead conversation": ["/api/chats?limit=100", f"/api/chats/{chat}/log?limit=60"],
+        "a busy conversation": ["/api/lists/chats?limit=100", f"/api/chats/{busy}/log?limit=60"],
+        "a quiet conversation": ["/api/lists/chats?limit=100", f"/api/chats/{quiet}/log?limit=60"],
+        "a dead conversation": ["/api/lists/chats?limit=100", f"/api/chats/{chat}/log?limit=60"],
         "the story of a dead message": [f"/api/messages/{dead}/why", f"/api/messages/{dead}"],
         "the story of an old message": [f"/api/messages/{old}/why", f"/api/messages/{old}"],
         "agents": ["/api/agents", "/api/queue/agents", "/api/budgets", "/api/usage/totals"],
         "schedules": ["/api/schedules", "/api/calendar"],
         "approvals": ["/api/approvals?limit=100"],
-        "what was not answered": ["/api/dropped?limit=100", "/api/why?ref=dropped_5"],
-        "search, a common word": ["/api/why?ref=report", "/api/search?q=report&limit=50"],
-        "search, a word that is nowhere": ["/api/why?ref=nowhere", "/api/search?q=nowhere&limit=50"],
+        "what was not answered": ["/api/lists/unanswered?limit=50"],
+        "search, a common word": ["/api/why?ref=report", "/api/find?q=report", "/api/search?q=report&limit=50"],
+        "search, a word that is nowhere": [
+            "/api/why?ref=nowhere",
+            "/api/find?q=nowhere",
+            "/api/search?q=nowhere&limit=50",
+        ],
     }
 
 
