@@ -127,48 +127,37 @@ MESSAGE = """
      WHERE m.id = :row
 """
 
-RUNNING = """
+_OPEN = "agent = :agent AND trigger = 1 AND (status = 'pending' OR status = 'processing')"
+RUNNING = f"""
     SELECT message_id
       FROM messages
-     WHERE agent = :agent AND session_id = :session AND trigger = 1 AND (status = 'pending' OR status = 'processing')
-       AND status = 'processing' AND id <> :row
+     WHERE {_OPEN} AND session_id = :session AND status = 'processing' AND id <> :row
      ORDER BY id
      LIMIT 1
 """
-
 # The oldest of those before it: thousands may wait there. One that is tried again is among them: they go in order.
 AHEAD = f"""
     SELECT count(*) FILTER (WHERE process_after IS NULL OR process_after <= :now OR failure IS NOT NULL),
            min(id) FILTER (WHERE process_after > :now AND failure IS NOT NULL)
       FROM (SELECT id, process_after, failure
               FROM messages
-             WHERE agent = :agent AND session_id = :session AND trigger = 1
-               AND (status = 'pending' OR status = 'processing') AND status = 'pending' AND id < :row
+             WHERE {_OPEN} AND session_id = :session AND status = 'pending' AND id < :row
              ORDER BY id
              LIMIT {COUNTED})
 """
 RETRYING = "SELECT message_id, process_after, last_error FROM messages WHERE id = :row"
-
 # A loose scan: one step of the index for each session of the agent, whatever waits in it. What runs stands first there.
-BUSY = """
-    WITH RECURSIVE open (session_id) AS (
-        SELECT min(session_id)
-          FROM messages
-         WHERE agent = :agent AND trigger = 1 AND (status = 'pending' OR status = 'processing')
+BUSY = f"""
+    WITH RECURSIVE open (session) AS (
+        SELECT min(session_id) FROM messages WHERE {_OPEN}
          UNION ALL
-        SELECT (SELECT min(m.session_id)
-                  FROM messages m
-                 WHERE m.agent = :agent AND m.trigger = 1 AND (m.status = 'pending' OR m.status = 'processing')
-                   AND m.session_id > open.session_id)
+        SELECT (SELECT min(session_id) FROM messages WHERE {_OPEN} AND session_id > session)
           FROM open
-         WHERE open.session_id IS NOT NULL
+         WHERE session IS NOT NULL
     )
     SELECT count(*)
       FROM open
-     WHERE EXISTS (SELECT 1
-                     FROM messages m
-                    WHERE m.agent = :agent AND m.session_id = open.session_id AND m.trigger = 1
-                      AND (m.status = 'pending' OR m.status = 'processing') AND m.status = 'processing')
+     WHERE EXISTS (SELECT 1 FROM messages WHERE {_OPEN} AND session_id = session AND status = 'processing')
 """
 
 STEERED = """
