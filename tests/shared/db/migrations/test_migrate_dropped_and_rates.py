@@ -31,7 +31,7 @@ def test_rows_of_an_earlier_release_stay_and_are_used(tmp_path):
     migrate(path)
     conn = open_connection(path)
     (found,) = history.dropped(conn, limit=9)
-    assert (found["reason"], found["senderId"], found["sender"], found["messageId"]) == (
+    assert (found["code"], found["senderId"], found["sender"], found["messageId"]) == (
         "sender_unknown",
         "5",
         "",

@@ -140,7 +140,9 @@ def test_other_rows_keep_their_state(old):
     assert [(each.session_id, each.is_suspect) for each in ready_sessions.find(conn, now_ms=NOW)] == [(1, True)]
     assert [each.status for each in series.every(conn)] == ["paused"]
     assert responses.heads(conn, "telegram", now_ms=NEVER) == []
-    assert [each["id"] for each in response_views.dead_responses(conn, before=named_rows.NEWEST, limit=9)] == [2]
+    assert [
+        each["id"] for each in response_views.dead_responses(conn, before=named_rows.NEWEST, limit=9, now_ms=NOW)
+    ] == [2]
     with transaction(conn):
         series.resume(conn, "series_1", now_ms=NOW)
         dead_responses.retry(conn, 2, now_ms=NOW)
