@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -59,15 +60,21 @@ def axe() -> str:
 @pytest.fixture(scope="module")
 def at_work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     """A conversation on Telegram, two dead messages of an agent that crashes, a turn that runs, and one behind it."""
-    project = copy_project(tmp_path_factory.mktemp("desk") / "project")
+    with working(tmp_path_factory.mktemp("desk")) as running:
+        yield running
+
+
+@contextmanager
+def working(folder: Path) -> Iterator[Emulator]:
+    """A whole system in *folder*, with work and faults."""
+    project = copy_project(folder / "project")
     (project / ".env").write_text("POSTROOM_MAX_ATTEMPTS=1\n")
     running = launch(project)
     try:
         running.wait_ready()
         for agent, settings in {"crash": CRASHES, "slow": SLOW}.items():
             ask(running, "PUT", f"/api/agents/{agent}", settings)
-        said = {"chat": ANA, "person": ANA, "text": "Good <b>morning</b>!"}
-        ask(running, "POST", "/_emulator/chat/telegram/say", said)
+        say(running, "Good <b>morning</b>!")
         for number, text in enumerate(("@crash one", "@crash two", "@slow first")):
             ask(running, "POST", "/api/message", {"message": text, "sender": f"person {number}", "channel": "web"})
         wait_until(lambda: overview(running)["numbers"]["running"] == 1, limit_s=60, what="a turn that runs")
@@ -77,6 +84,11 @@ def at_work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
         yield running
     finally:
         running.stop()
+
+
+def say(running: Emulator, text: str) -> None:
+    """Ana writes to the bot on Telegram."""
+    ask(running, "POST", "/_emulator/chat/telegram/say", {"chat": ANA, "person": ANA, "text": text})
 
 
 @pytest.fixture

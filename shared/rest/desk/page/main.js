@@ -28,13 +28,13 @@ async function draw() {
     if (past === undefined) past = pastOf((await ask("/api/past")).past);
     const nodes = (await page[3](rest, query)).flat(3).filter(Boolean);
     if (mine !== turn) return;
-    const scrolled = scrollY, focused = document.activeElement?.closest("[data-key]")?.dataset.key;
+    const scrolled = scrollY, log = $(".log"), read = log && log.scrollTop + log.clientHeight < log.scrollHeight - 40 ? log.scrollTop : null, focused = document.activeElement?.closest("[data-key]")?.dataset.key;
     $("#view").replaceChildren(...[pastBar(), ...nodes].filter(Boolean));
     complain("");
     if (page[1] && page[0]) document.title = `${page[1]} · Postroom`;
     $("#view").dataset.of = location.hash;
-    if (isNew) { shownHash = location.hash; scrollTo(0, 0); $("#view").focus({preventScroll: true}); }
-    else { scrollTo(0, scrolled); if (focused) document.querySelector(`[data-key="${CSS.escape(focused)}"] button`)?.focus({preventScroll: true}); }
+    if (isNew) { shownHash = location.hash; scrollTo(0, 0); $("#view").focus({preventScroll: true}); $(".log > :last-child")?.scrollIntoView({block: "end"}); }
+    else { scrollTo(0, scrolled); if ($(".log")) $(".log").scrollTop = read ?? $(".log").scrollHeight; if (focused) document.querySelector(`[data-key="${CSS.escape(focused)}"] button`)?.focus({preventScroll: true}); }
   } catch (error) {
     if (mine !== turn) return;
     if (error instanceof Refused && (error.status === 401 || error.status === 403)) askForToken(error.message);
@@ -54,7 +54,7 @@ function askForToken(why) {
 
 // live
 function live(state, words) { $(".live").dataset.live = state; $(".live span").textContent = words; }
-const HELD = () => isHeld || document.hidden || document.activeElement?.closest("#view :is(input, select)");
+const HELD = () => isHeld || document.hidden || document.activeElement?.closest("#view :is(input, select)") || $(".log[data-older]");
 function refresh() {
   if (due) return;
   due = setTimeout(() => { due = 0; if (!HELD() && !waiting) draw(); }, 200);

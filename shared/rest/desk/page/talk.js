@@ -6,8 +6,7 @@ async function talk([id], query) {
   return [
     top("Conversations", chosen ? `${nameOf(chosen)}, as its people saw it; beside each bubble what its rows say.` : "No chat yet: write to a bot, or begin one with POST /api/message."),
     el("div", {class: "talk"}, el("nav", {class: "places", "aria-label": "Chats"}, longList(chats, (chat) => placeOf(chat, chosen), null)), el("div", {}, chosen ? [within(chosen, words), words ? el("p", {class: "note"}, lines.length ? `${many(lines.length, "line")} with “${words}”. ` : `Nothing with “${words}” among the newest messages. `, el("a", {href: `#/c/${chosen.id}`}, "The whole conversation")) : null,
-      lines.length || !words ? el("section", {class: "log", "aria-label": nameOf(chosen)}, lines.length ? bubbles(lines) : el("p", {class: "note", style: "padding:14px 18px"}, "Nothing was said here lately.")) : null] : null,
-      lines.length >= 60 ? el("button", {type: "button", class: "act more", onclick: (event) => older(event.target, asked, lines.at(-1).at)}, "Older lines") : null)),
+      lines.length || !words ? el("section", {class: "log", "aria-label": nameOf(chosen), tabindex: "0"}, lines.length >= 60 ? el("button", {type: "button", class: "act more", onclick: (event) => older(event.target, asked, lines.at(-1).at)}, "Older lines") : null, lines.length ? bubbles(lines) : el("p", {class: "note", style: "padding:14px 18px"}, "Nothing was said here lately.")) : null] : null)),
   ];
 }
 function placeOf(chat, chosen) {
@@ -22,7 +21,10 @@ const nameOf = (chat) => chat.name || (chat.isGroup ? `group ${chat.platformId}`
 const bubbles = (lines) => [...lines].reverse().map(lineOf);
 async function older(button, asked, before) {
   const lines = await ask(`${asked}&before=${before}`);
-  $(".log").prepend(...bubbles(lines).flat());
+  const log = $(".log"), end = log.scrollHeight - log.scrollTop;
+  log.dataset.older = "yes";   // it is not drawn anew then: see HELD
+  button.after(...bubbles(lines).flat(3).filter(Boolean));
+  log.scrollTop = log.scrollHeight - end;
   if (lines.length < 60) button.remove(); else button.onclick = () => older(button, asked, lines.at(-1).at);
 }
 function lineOf(line) {
@@ -33,7 +35,7 @@ function lineOf(line) {
   return [
     el("div", {class: `line${m.state === "dead" ? " dead" : isOpen ? " waits" : ""}`},
       el("div", {class: "seen"}, el("div", {class: "bubble"}, el("b", {}, m.sender), el("div", {class: "said"}, m.text || "(no text)"), time(m.createdAt))),
-      el("div", {class: "row"}, route(m, line.said), el("a", {class: "mono", href: `#/m/${quoted(m.id)}`}, m.id), el("div", {}, [m.attempts ? many(m.attempts + 1, "try", "tries") : null, m.cost ? money(m.cost) : null, `to ${m.agent}`].filter(Boolean).join(" · ")), isOpen || !line.said.length ? el("div", {}, m.reason) : null, m.until ? ["in ", until(m.until)] : null)),
+      el("div", {class: "row"}, route(m, line.said), el("a", {class: "mono", href: `#/m/${quoted(m.id)}`}, m.id), el("div", {}, [m.attempts ? many(m.attempts + (m.state === "dead" ? 0 : 1), "try", "tries") : null, m.cost ? money(m.cost) : null, `to ${m.agent}`].filter(Boolean).join(" · ")), isOpen || !line.said.length ? el("div", {}, m.reason) : null, m.until ? ["in ", until(m.until)] : null)),
     line.said.map((said) => saidLine(said, m)),
   ];
 }
