@@ -1,4 +1,4 @@
-"""Pictures of the operator's page for the README: ``python -m tests.emulator.desk_pictures`` writes docs/images/desk-….png.
+"""``python -m tests.emulator.desk_pictures``: write the pictures of the operator's page in the README.
 
 They show a whole system with work and faults, in a headless Chromium (``make browser`` installs one).
 """

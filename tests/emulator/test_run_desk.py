@@ -141,6 +141,18 @@ def test_the_first_line_is_the_answer_and_a_button_waits_until_it_can_not_be_tak
     wait_until(lambda: overview(at_work)["numbers"]["dead"] == 2, limit_s=60, what="dead again")
 
 
+def test_what_is_dead_is_retried_together_from_its_list(browse: Callable[..., None], at_work: Emulator) -> None:
+    async def scenario(tab: Tab) -> None:
+        await tab.until("document.querySelector('#view header .act')?.innerText === 'Retry these 2'")
+        await tab.click("#view header .act")
+        await tab.until("document.querySelectorAll('.rows .is-pending').length === 2")
+        await tab.click(".undo button")  # Undo
+        await tab.until("document.querySelectorAll('.rows .is-pending').length === 0")
+
+    browse(scenario, "queue/dead")
+    assert overview(at_work)["numbers"]["dead"] == 2
+
+
 def test_each_waiting_message_says_why(browse: Callable[..., None]) -> None:
     async def scenario(tab: Tab) -> None:
         rows = "\n".join(await tab.run(ROWS))

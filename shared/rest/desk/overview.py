@@ -231,8 +231,14 @@ def _dead(groups: Sequence[DeadGroup]) -> Iterator[Item]:
             group.number,
             since=group.first_ms,
             link=f"#/queue/dead?agent={quote(group.agent or '')}",
-            acts=[_act(f"Retry {'all ' if many else ''}{len(retries) if many else ''}".strip(), *retries)],
+            acts=[_act(_retry_label(group.number, len(retries)), *retries)],
         )
+
+
+def _retry_label(number: int, taken: int) -> str:
+    if number == 1:
+        return "Retry"
+    return f"Retry {'all' if taken == number else 'the newest'} {taken}"
 
 
 def _reason(group: DeadGroup) -> str:

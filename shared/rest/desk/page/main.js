@@ -15,7 +15,7 @@ function count(numbers) {
 function drawRail() {
   const current = here().page[0];
   const scrolled = $("nav ul")?.scrollLeft ?? 0;
-  $("nav").replaceChildren(el("ul", {}, PAGES.filter(([, label]) => label).map(([name, label]) => el("li", {}, el("a", {href: `#/${name}`, "aria-current": name === current ? "page" : null}, label, counts[name] ? el("b", {class: name === "queue" ? "bad" : ""}, counts[name]) : null)))));
+  $("nav").replaceChildren(el("ul", {}, PAGES.filter(([, label]) => label).map(([name, label]) => el("li", {}, el("a", {href: `#/${name}`, "aria-current": name === current ? "page" : null}, label, counts[name] ? el("b", {class: name === "queue" ? "bad" : ""}, counts[name].toLocaleString("en")) : null)))));
   const list = $("nav ul"), chosen = list.querySelector("[aria-current]");   // on a phone the list scrolls
   list.scrollLeft = scrolled;
   if (chosen && (chosen.offsetLeft < scrolled || chosen.offsetLeft + chosen.offsetWidth > scrolled + list.clientWidth)) list.scrollLeft = chosen.offsetLeft - 40;

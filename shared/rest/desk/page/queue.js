@@ -2,6 +2,10 @@
 const STATES = {waiting: "Waiting", running: "Running", sending: "To send", dead: "Dead", unsent: "Not sent", done: "Done"};
 const MARKS = {planned: "planned", context: "planned", agent_paused: "paused", channel_paused: "paused", paused: "paused", dead: "dead", answer_dead: "dead", running: "run", answered: "done", no_answer: "done", cancelled: "done"};
 const markOf = (row) => mark(MARKS[row.state] ?? "wait", row.state.replaceAll("_", " "));
+const BULK = {
+  dead: [["Retry", "POST", (row) => `/api/queue/dead/${row.row}/retry`], ["Delete", "DELETE", (row) => `/api/queue/dead/${row.row}`]],
+  unsent: [["Send again", "POST", (row) => `/api/responses/${row.id}/retry`], ["Delete", "DELETE", (row) => `/api/responses/${row.id}`]],
+};
 
 async function queue([state = "waiting"], query) {
   const names = new URLSearchParams(query);
@@ -11,7 +15,7 @@ async function queue([state = "waiting"], query) {
     top("Queue", "Every row says why it stands there."),
     el("div", {class: "tabs"}, el("nav", {"aria-label": "States", style: "display:contents"}, Object.entries(STATES).map(([name, label]) => el("a", {href: `#/queue/${name}`, "aria-current": name === state ? "page" : null}, label))), isAnswers ? null : filterOf(state, names, rows)),
     names.size ? el("p", {class: "note"}, `Only ${[...names].map(([name, value]) => `${name} ${value}`).join(", ")}. `, el("a", {href: `#/queue/${state}`}, "All")) : null,
-    el("section", {class: "panel", "aria-label": STATES[state]}, rows.length
+    el("section", {class: "panel", "aria-label": STATES[state]}, rows.length > 1 && BULK[state] && !past ? el("header", {}, el("h2", {}, `${rows.length >= 50 ? "The newest " : ""}${rows.length}`), el("div", {class: "acts"}, BULK[state].map(([label, method, path]) => el("button", {type: "button", class: "act", onclick: () => act(`${label} ${rows.length} ${isAnswers ? "answers" : "messages"}.`, rows.map((row) => [path(row), method]), [...document.querySelectorAll("#view .rows li")])}, `${label} these ${rows.length}`)))) : null, rows.length
       ? el("ul", {class: "rows"}, rows.map((row) => isAnswers ? answerRow(row, state) : messageRow(row, state)))
       : el("p", {class: "none"}, state === "dead" || state === "unsent" ? "Nothing is dead." : "Nothing here.")),
     rows.length >= 50 ? el("a", {class: "more act", role: "button", href: `#/queue/${state}?${new URLSearchParams({...Object.fromEntries(names), before: rows.at(-1).row ?? rows.at(-1).id})}`}, "Older ones") : null,

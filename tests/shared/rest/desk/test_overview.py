@@ -50,6 +50,16 @@ def test_where_everything_moves_nothing_needs_anybody(serving, conn):
     assert (found["numbers"]["waiting"], found["numbers"]["due"], found["books"]["accepted"]) == (1, 1, 1)
 
 
+def test_a_button_that_takes_the_newest_alone_says_so(serving, conn):
+    kill(conn, *(put(conn, chat=str(number)) for number in range(201)))
+    (item,) = read(serving)["needsYou"]
+    assert (item["count"], item["acts"][0]["label"], len(item["acts"][0]["paths"])) == (
+        201,
+        "Retry the newest 200",
+        200,
+    )
+
+
 def test_dead_messages_have_a_button_that_retries_all_of_one_cause(serving, conn):
     kill(conn, put(conn), put(conn, chat="2"))
     (item,) = read(serving)["needsYou"]
