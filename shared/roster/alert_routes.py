@@ -14,8 +14,8 @@ from shared.db.alerts import alert_routes
 from shared.db.alerts.alert_routes import AlertRoute
 from shared.db.roster import chats
 
-WEBHOOK = "webhook"  # the channel of the one chat that stands for the operator's webhook
-_PLACE = "alerts"
+WEBHOOK = "alert-webhook"  # the channel of the one chat that stands for the operator's webhook
+PLACE = "alerts"  # the id of that chat; a client of REST may use any other
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 
@@ -55,7 +55,7 @@ def webhook(conn: apsw.Connection, settings: Settings, *, now_ms: int) -> int:
             "there is no webhook for alerts: give api and sweep the settings POSTROOM_ALERT_URL and "
             "POSTROOM_ALERT_SECRET (`openssl rand -base64 32`), and restart them"
         )
-    return chats.ensure(conn, WEBHOOK, _PLACE, is_group=False, name="the webhook of alerts", now_ms=now_ms).id
+    return chats.ensure(conn, WEBHOOK, PLACE, is_group=False, name="the webhook of alerts", now_ms=now_ms).id
 
 
 def _check(conn: apsw.Connection, chat_id: int) -> None:

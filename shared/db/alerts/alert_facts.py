@@ -118,3 +118,28 @@ def dead_messages(conn: apsw.Connection) -> list[DeadRows]:
 def dead_answers(conn: apsw.Connection) -> list[DeadRows]:
     """The newest dead answers, by agent and cause; also those that no client fetched, which need nobody."""
     return [DeadRows(*row) for row in rows(conn, DEAD_ANSWERS)]
+
+
+class WaitingPost(NamedTuple):
+    """An alert that waits for the webhook."""
+
+    id: int
+    message_id: str
+    text: str
+    created_at: int
+
+
+WAITING_POSTS = """
+    SELECT r.id, r.message_id, r.message, r.created_at
+      FROM chats c
+      JOIN responses r ON r.channel = c.channel AND r.chat_id = c.id AND r.status = 'pending'
+     WHERE c.channel = :channel AND c.platform_id = :place
+     ORDER BY r.id
+     LIMIT :limit
+"""
+
+
+def waiting_posts(conn: apsw.Connection, channel: str, place: str, *, limit: int) -> list[WaitingPost]:
+    """The alerts that wait in the chat of the webhook, oldest first; nothing that another client has to fetch."""
+    found = rows(conn, WAITING_POSTS, {"channel": channel, "place": place, "limit": limit})
+    return [WaitingPost(*row) for row in found]

@@ -212,7 +212,7 @@ def test_a_webhook_gets_plain_text(conn, settings):
         alert_routes.save(conn, "pager", webhook, {}, now_ms=NOW)
     die(conn)
     look(conn, settings)
-    (text,) = column(conn, "SELECT message FROM responses WHERE channel = 'webhook'")
+    (text,) = column(conn, "SELECT message FROM responses WHERE channel = 'alert-webhook'")
     assert text.startswith("1 message to agent assistant is dead, since 2027-01-15 08:00 (UTC). The cause is crashed,")
     assert text.endswith(f" {URL}/#/queue/dead")
 

@@ -17,9 +17,10 @@ from shared.db.engine.group_commit import Writer
 from shared.db.roster import chats
 from shared.queue import notices
 from shared.roster import alert_routes
+from shared.roster.alert_routes import WEBHOOK
 from shared.runtime.http_client import NoAnswer, RequestNotSent
 from tests.fake_client import FakeClient
-from tests.support import NOW, column
+from tests.support import NOW, answer, column
 
 MINUTE = 60_000
 URL = "https://pager.example/hook?key=4711"
@@ -86,6 +87,13 @@ def test_what_the_webhook_does_not_take_is_posted_again_in_order_with_the_same_i
     assert requests[1].headers["webhook-id"] == again[0].headers["webhook-id"]
 
 
+@pytest.mark.parametrize("channel", ["webhook", WEBHOOK])
+def test_what_another_client_has_to_fetch_is_not_posted(conn, settings, webhook, channel):
+    answer(conn, "private", chat="5", channel=channel)
+    assert post(conn, settings, []) == ([], 0)
+    assert column(conn, "SELECT status FROM responses") == ["pending"]
+
+
 def test_no_log_shows_the_address(conn, settings, webhook, capsys):
     write(conn, webhook, "first")
     post(conn, settings, [RequestNotSent("ConnectError")])
@@ -96,10 +104,10 @@ def test_no_log_shows_the_address(conn, settings, webhook, capsys):
 
 def test_a_webhook_that_takes_nothing_is_a_trouble_for_other_routes(conn, settings, webhook):
     write(conn, webhook, "first")
-    assert "webhook" not in standing.look(conn, settings, now_ms=NOW + 9 * MINUTE).silent
+    assert WEBHOOK not in standing.look(conn, settings, now_ms=NOW + 9 * MINUTE).silent
     found = standing.look(conn, settings, now_ms=NOW + 10 * MINUTE)
     assert [each.key for each in found.troubles] == ["stuck webhook"]
-    assert "webhook" in found.silent
+    assert WEBHOOK in found.silent
 
 
 def test_a_route_leads_there_once_address_and_secret_are_set(conn, settings, webhook, db):
