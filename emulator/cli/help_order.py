@@ -10,7 +10,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agents", "teams", "accounts", "channel", "chats", "wirings", "users", "pair", "pairings"),
         *("destinations", "memory", "tool-servers", "approvals", "permissions", "seed", "diff", "tools"),
     ),
-    "Work": ("messages", "responses", "sessions", "schedules", "cron", "invoke", "fault", "replay"),
+    "Work": ("messages", "responses", "sessions", "schedules", "cron", "invoke", "requests", "fault", "replay"),
     "Data": ("data", "db", "replica", "verify"),
 }
 

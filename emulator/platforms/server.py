@@ -20,6 +20,7 @@ from emulator.platforms.further_accounts import FurtherAccounts, file_of
 from emulator.platforms.initial_people import add_initial_people, discord_app, name_bot, telegram_bot
 from emulator.platforms.page_actions import PageActions
 from emulator.platforms.page_data import PageData
+from emulator.platforms.record.request_routes import RequestRoutes
 from emulator.platforms.store import PlatformStore
 from emulator.platforms.telegram.api import FakeTelegram
 from emulator.platforms.telegram.calls import MAX_FORM_BYTES
@@ -137,8 +138,16 @@ class Platforms:
         self._discord.start(self.url)
         self._telegram.updates.start()
         self._interactions.start()
-        parts = (self._telegram, self._discord, self._interactions, control, page)
+        record = RequestRoutes(self._store.requests, self._send_again)
+        parts = (self._telegram, self._discord, self._interactions, control, record, page)
         return [route for part in parts for route in part.routes()]
+
+    def _send_again(self, platform: str, ref: str) -> bool:
+        """Send a webhook again; False if it is on its way still, or forgotten."""
+        if platform == "telegram":
+            return self._telegram.updates.redeliver(int(ref))
+        self._interactions.replay(ref)
+        return True
 
     def _of_account(self, config: PlatformsConfig, account: str) -> "Platforms":
         return Platforms(config, account)

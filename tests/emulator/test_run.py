@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,6 +87,23 @@ def test_the_chat_page_says_why_a_message_has_no_answer_in_the_words_of_why(runn
 
     (told,) = json.loads(command(running.project, "why", message, "--platform-id", group, "--json").stdout)
     assert (found["state"], found["reason"]) == (told["state"], told["reason"])
+
+
+def test_requests_are_listed_shown_and_sent_again(running: Emulator) -> None:
+    fakes, said = running.instance["urls"]["platforms"], {"person": "5000000001", "text": "hello"}
+    fetch(f"{fakes}/chat/telegram/say", method="POST", body=json.dumps(said).encode())
+
+    def listed() -> list[dict[str, Any]]:
+        found = json.loads(command(running.project, "requests", "list", "--chat", "5000000001", "--json").stdout)
+        return [each for each in found if each["what"] == "message"]
+
+    (first,) = wait_until(listed, what="the webhook")
+    shown = json.loads(command(running.project, "requests", "show", first["id"], "--json").stdout)
+    assert (shown["status"], shown["body"]["message"]["text"]) == (200, "hello")
+    again = command(running.project, "requests", "replay", first["id"])
+    assert again.stdout.endswith(f": the bot answered 200, as {first['id']} got 200.\n")
+    refused = command(running.project, "requests", "show", "in/7")
+    assert (refused.returncode, "is no request" in refused.stderr) == (65, True)
 
 
 def test_functions_get_no_variables_of_the_shell(running: Emulator) -> None:

@@ -30,7 +30,7 @@ from emulator.cli.commands.past import replay
 from emulator.cli.commands.people import approvals, dropped, pairings, permissions, users
 from emulator.cli.commands.replica import group as replica
 from emulator.cli.commands.roster import agents, chats, destinations, memory, seeds, teams, tool_servers
-from emulator.cli.commands.running import calls, database, faults, logs, stopping
+from emulator.cli.commands.running import calls, database, faults, logs, requests, stopping
 
 _GROUPS = {
     "agents": agents.app,
@@ -49,6 +49,7 @@ _GROUPS = {
     "sessions": sessions.app,
     "messages": messages.app,
     "responses": responses.app,
+    "requests": requests.app,
     "schedules": schedules.app,
     "alerts": alerts.app,
     "budgets": usage.budgets_app,

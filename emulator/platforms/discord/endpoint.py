@@ -20,7 +20,8 @@ from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.record.request_log import RequestLog, read_body
 from shared.core.errors import ConfigInvalid
 
-_KINDS: Mapping[int, str] = {1: "ping", 3: "press", 4: "choices", 5: "modal"}  # by the type of an interaction
+PING = 1
+_KINDS: Mapping[int, str] = {3: "press", 4: "choices", 5: "modal"}  # by the type of an interaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ class InteractionsEndpoint:
             error = str(problem) or type(problem).__name__
             raise
         finally:
-            self._log(json.loads(body), answer, error, (time.perf_counter() - started) * 1000)
+            if (sent := json.loads(body))["type"] != PING:  # a check of the address is no webhook of a person
+                self._log(sent, answer, error, (time.perf_counter() - started) * 1000)
 
     def _log(self, sent: Mapping[str, Any], answer: EndpointAnswer | None, error: str | None, took_ms: float) -> None:
         self._requests.add_webhook(

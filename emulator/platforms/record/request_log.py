@@ -69,27 +69,41 @@ class RequestLog:
             self._conn.execute(f"DELETE FROM {table} WHERE seq <= ?", (seq - KEEP,))  # noqa: S608
         return {"seq": seq, **kept}
 
-    def calls(
-        self, platform: str | None, *, chat: str | None = None, method: str | None = None, after: int = 0,
-        limit: int = 1000,
-    ) -> list[dict[str, Any]]:  # fmt: skip
-        """The last *limit* calls after number *after*, oldest first."""
-        return self._read("calls", _CALL, "method", (platform, after, chat, method, limit))
+    def calls(self, platform: str | None, *, method: str | None = None, **where: Any) -> list[dict[str, Any]]:
+        """The last calls, oldest first; *where* is the chat and the range, as for :meth:`webhooks`."""
+        return self._read("calls", _CALL, "method", method, platform, **where)
 
-    def webhooks(
-        self, platform: str | None, *, chat: str | None = None, ref: str | None = None, after: int = 0,
-        limit: int = 1000,
-    ) -> list[dict[str, Any]]:  # fmt: skip
-        """The last *limit* attempts after number *after*, oldest first; *ref*: those of one update or interaction."""
-        return self._read("webhooks", _WEBHOOK, "ref", (platform, after, chat, ref, limit))
+    def webhooks(self, platform: str | None, *, ref: str | None = None, **where: Any) -> list[dict[str, Any]]:
+        """The last attempts, oldest first; *ref*: those of one update or interaction.
 
-    def _read(self, table: str, columns: tuple[str, ...], name: str, values: tuple[Any, ...]) -> list[dict[str, Any]]:
+        *where* may be ``chat``, ``after`` and ``until`` (numbers), ``is_refused`` (a bad answer, or none), ``limit``.
+        """
+        return self._read("webhooks", _WEBHOOK, "ref", ref, platform, **where)
+
+    def _read(
+        self,
+        table: str,
+        columns: tuple[str, ...],
+        name: str,
+        value: str | None,
+        platform: str | None,
+        *,
+        chat: str | None = None,
+        after: int = 0,
+        until: int | None = None,
+        is_refused: bool = False,
+        limit: int = 1000,
+    ) -> list[dict[str, Any]]:
         rows = self._conn.execute(
             f"SELECT {', '.join(columns)} FROM {table}"  # noqa: S608
-            f" WHERE (?1 IS NULL OR platform = ?1) AND seq > ?2 AND (?3 IS NULL OR chat = ?3)"
-            f" AND (?4 IS NULL OR {name} = ?4 COLLATE NOCASE) ORDER BY seq DESC LIMIT ?5",
-            values,
-        ).fetchall()
+            " WHERE (:platform IS NULL OR platform = :platform) AND seq > :after AND (:until IS NULL OR seq <= :until)"
+            f" AND (:chat IS NULL OR chat = :chat) AND (:value IS NULL OR {name} = :value COLLATE NOCASE)"
+            " AND (NOT :is_refused OR ifnull(status, 0) NOT BETWEEN 200 AND 399) ORDER BY seq DESC LIMIT :limit",
+            {
+                "platform": platform, "after": after, "until": until, "chat": chat, "value": value,
+                "is_refused": is_refused, "limit": limit,
+            },
+        ).fetchall()  # fmt: skip
         return [_decoded(dict(zip(columns, row, strict=True))) for row in reversed(rows)]
 
 

@@ -6,6 +6,7 @@ Each action becomes an update. An action under an unknown number creates that pe
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from emulator.platforms import reactions
@@ -239,7 +240,10 @@ class TelegramPeople:
         return self._updates.push("stopped_message_generation", stopped, chat=chat.id, person=chat.members[0])
 
     def inject(self, update: Mapping[str, Any]) -> dict[str, Any]:
-        """Deliver *update* unchanged, e.g. a recorded one; an update without ``update_id`` gets one."""
+        """Deliver *update* unchanged, e.g. a recorded one; an update without ``update_id`` gets one.
+
+        The bot can answer then: the chat of a person whom the update names counts as one where people wrote.
+        """
         kind = next((name for name in KINDS if name in update), None)
         if kind is None:
             raise ActionRefused("an update needs one known kind, e.g. message")
@@ -248,6 +252,12 @@ class TelegramPeople:
             "chat": str(_object(body.get("chat") or _object(body.get("message")).get("chat")).get("id", "")) or None,
             "person": str(_object(body.get("from")).get("id", "")) or None,
         }
+        chat = self._store.chat("telegram", known["chat"] or "")
+        if chat is None and known["chat"] and known["person"]:
+            with suppress(ActionRefused):  # an update that no person can send has no chat to answer in
+                chat = self._chat(self._person(known["person"]), known["chat"])
+        if chat is not None:
+            self._store.set_facts(chat, started=True)
         given = update.get("update_id")
         if given is None:
             return {"update_id": self._updates.push(kind, body, **known)}

@@ -129,7 +129,7 @@ MORE = {  # further rows of some commands
 }
 # These print no rows of the database: they start, stop or check things on this machine. test_main, test_console and
 # test_chat hold them; what "channel" shows, the tests of the folder channels. "tools" speaks MCP with a program,
-# and not with a terminal.
+# and not with a terminal. "requests" shows what an emulator's fake platforms recorded: test_run has one.
 ELSEWHERE = {"run", "exec", "chat", "status", "doctor", "tools", "validate", "version", "data reset", "verify"}
 ELSEWHERE |= {  # test_run_detached, test_logs and test_database
     *("stop", "wait", "logs", "invoke", "cron list", "cron next", "cron run", "db"),
@@ -141,6 +141,10 @@ ELSEWHERE |= {  # test_run_detached, test_logs and test_database
     "channel discord register",
     "channel telegram connect",
     "channel telegram show",
+    "requests list",
+    "requests show",
+    "requests replay",
+    "requests export",
 }
 
 
