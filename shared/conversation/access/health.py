@@ -20,7 +20,7 @@ from shared.db.engine import file_system
 from shared.db.platforms import channel_watches
 from shared.db.roster import agent_pauses, chats
 from shared.db.spending.settled_usage import SettledUsage
-from shared.db.views import counts, spending
+from shared.db.views import counts, spending, troubles
 
 _MB = 1024 * 1024
 _FULL_MB, _LOW_MB = 16, 100
@@ -56,6 +56,13 @@ def paused(agent: str, code: str, reason: str | None) -> Need:
     return Need(what, "When it is mended", f"emulator agents resume {shlex.quote(agent)}")
 
 
+def held(agent: str, count: int) -> Need:
+    """Of an agent that an operator paused, with messages that wait for it. Pure."""
+    wait = "1 message waits" if count == 1 else f"{count:,} messages wait"
+    resume = f"emulator agents resume {shlex.quote(agent)}"
+    return Need(f"agent {agent} is paused by hand, and {wait} for it", "To let it go on", resume)
+
+
 def used_up(agent: str | None, period: str, unit: str) -> Need:
     """Of a budget that is used up; *agent*: None: all agents together. Pure."""
     what = f"the budget in {unit} of {agent or 'all agents'} for this {period} is used up, so messages wait"
@@ -87,7 +94,7 @@ def needs_of_rows(
 ) -> list[str]:
     """What needs a person, by the rows of the database at *path* and by the kind of its file system."""
     budgets = _budgets(conn, timezone, now_ms=now_ms, settled=settled)
-    needs = [*channel_watch.troubles(conn), *_pauses(conn), *budgets, *of_dead(conn)]
+    needs = [*channel_watch.troubles(conn), *_pauses(conn, now_ms), *budgets, *of_dead(conn)]
     if policy.new_chats == "ask" and not user_roles.owners(conn) and _has_platform(conn):
         needs.append(
             "nobody is an owner, so nobody is asked about a new chat, and its messages are dropped. Make one: "
@@ -119,10 +126,13 @@ def of_disk(path: Path, free: int) -> Health:
     return Health([], [])
 
 
-def _pauses(conn: apsw.Connection) -> list[str]:
-    """A sentence for each agent that Postroom paused. One that an operator paused is as that operator wants it."""
-    found = agent_pauses.paused(conn).values()
-    return [str(paused(each.agent, each.code, each.reason)) for each in found if each.paused_by == "postroom"]
+def _pauses(conn: apsw.Connection, now_ms: int) -> list[str]:
+    """A sentence for each agent that Postroom paused, and for each that an operator paused while messages wait."""
+    found = agent_pauses.paused(conn)
+    by_hand = {agent for agent, each in found.items() if each.paused_by == "operator"}
+    waiting = troubles.waiting(conn, by_hand, now_ms).held if by_hand else {}
+    needs = [paused(each.agent, each.code, each.reason) for each in found.values() if each.paused_by == "postroom"]
+    return [str(need) for need in (*needs, *(held(agent, count) for agent, count in waiting.items() if count))]
 
 
 def _budgets(conn: apsw.Connection, timezone: str, *, now_ms: int, settled: SettledUsage | None) -> list[str]:

@@ -52,6 +52,7 @@ _MESSAGES = """
       FROM messages
      WHERE id > (SELECT max(id) FROM messages) - :searched AND created_at < :before
        AND channel = :channel AND platform_id = :platform_id AND from_agent IS NULL
+       AND NOT (status = 'pending' AND ifnull(process_after, 0) > :now AND failure IS NULL)  -- planned: not said yet
        AND (:like IS NULL OR message LIKE :like ESCAPE '!'
             OR EXISTS (SELECT 1 FROM responses r WHERE r.in_reply_to = messages.id AND r.message LIKE :like ESCAPE '!'))
      ORDER BY id DESC
@@ -96,7 +97,7 @@ def read(
     *words*: only the lines with this text, and none of those whose text is not shown.
     """
     place = {"channel": channel, "platform_id": platform_id, "chat": chat_id, "longest": _LONGEST}
-    at = {**place, "before": before_ms, "limit": limit, "searched": SEARCHED}
+    at = {**place, "before": before_ms, "limit": limit, "searched": SEARCHED, "now": now_ms}
     at["like"] = None if words is None else f"%{like(words)}%"
     lines: list[TalkLine] = []
     for (id_,) in rows(conn, _MESSAGES, _only(at, _MESSAGES)):

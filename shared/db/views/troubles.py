@@ -132,7 +132,8 @@ class Waiting(NamedTuple):
     """How the open messages stand.
 
     *planned*: for a later instant. *paused*: of an agent that is paused. *retrying*: after a failed attempt. *due*: the
-    others. *oldest_ms*: when the oldest of those that are not planned was made, and its agent.
+    others. *oldest_ms*: when the oldest of those that are not planned was made, and its agent. *held*: the paused ones
+    by agent.
     """
 
     total: int
@@ -141,6 +142,7 @@ class Waiting(NamedTuple):
     retrying: int
     due: int
     running: int
+    held: dict[str, int]
     oldest_ms: int | None
     oldest_agent: str | None
 
@@ -169,21 +171,24 @@ _OLDEST = f"""
 
 def waiting(conn: apsw.Connection, paused: set[str], now_ms: int) -> Waiting:
     """*paused*: the agents that are."""
-    pending, running, held, planned, retried = 0, 0, 0, 0, 0
+    pending, running, planned, retried = 0, 0, 0, 0
+    held: dict[str, int] = {}
     later = {agent: counts for agent, *counts in rows(conn, _LATER, {"now": now_ms})}
     for agent, of_agent, is_open in rows(conn, _OPEN):
         soon, again = later.get(agent, (0, 0))
         pending, running, planned = pending + of_agent, running + is_open - of_agent, planned + soon
-        held += of_agent - soon if agent in paused else 0
+        if agent in paused:
+            held[agent] = of_agent - soon
         retried += 0 if agent in paused else again
     oldest = rows(conn, _OLDEST, {"now": now_ms})
     return Waiting(
         pending,
         planned,
-        held,
+        sum(held.values()),
         retried,
-        pending - planned - held - retried,
+        pending - planned - sum(held.values()) - retried,
         running,
+        held,
         *(oldest[0] if oldest else (None, None)),
     )
 

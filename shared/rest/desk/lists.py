@@ -109,7 +109,7 @@ async def get_log(service: Service, *, id: int, query: LogQuery, request: Reques
 @endpoint("GET", "/api/lists/chats", _BUSY)
 async def get_places(service: Service, *, query: PlacesQuery, request: Request) -> list[TalkPlace]:
     """List the conversations by what was said last, among the newest 5 000 messages and answers; then the others."""
-    found = partial(conversations.latest, limit=query.limit)
+    found = partial(conversations.latest, limit=query.limit, now_ms=service.now_ms())
     return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
 
 

@@ -3,7 +3,7 @@
 What is wrong comes from the same place as ``GET /api/health``; here a cause has its button as well.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 from urllib.parse import quote
@@ -109,10 +109,17 @@ def _read(
     stands = troubles.waiting(conn, set(pauses), now_ms)
     dead, unsent = troubles.dead_messages(conn), troubles.dead_answers(conn)
     asked = troubles.pending_approvals(conn)
-    needs = [*_stops(said["notReady"]), *_paused(pauses.values()), *_dead(dead), *_unsent(unsent), *_asked(asked)]
+    needs = [
+        *_stops(said["notReady"]),
+        *_paused(pauses.values(), stands.held),
+        *_dead(dead),
+        *_unsent(unsent),
+        *_asked(asked),
+    ]
     used_up = _used_up(conn, settings, settled, now_ms)
     needs += _budgets(used_up)
     known = {str(health.paused(each.agent, each.code, each.reason)) for each in pauses.values()}
+    known |= {str(health.held(agent, count)) for agent, count in stands.held.items()}
     known |= {str(health.used_up(each["agent"], each["period"], each["unit"])) for each in used_up}
     known |= set(health.of_dead(conn))
     mends = [*_outages(conn), *_retrying(conn, now_ms), *_silent(conn, now_ms)]
@@ -204,14 +211,17 @@ def _stops(sentences: Sequence[str]) -> Iterator[Item]:
         yield _item(f"stop {sentence[:60]}", "stop", *_parted(sentence))
 
 
-def _paused(pauses: Iterable[AgentPause]) -> Iterator[Item]:
+def _paused(pauses: Iterable[AgentPause], held: Mapping[str, int]) -> Iterator[Item]:
+    """Agents that Postroom paused, and those that an operator paused while messages wait for them."""
     for pause in pauses:
-        if pause.paused_by == "postroom":
+        waits = held.get(pause.agent, 0)
+        if pause.paused_by == "postroom" or waits:
+            behind = f"{waits:,} message{' waits' if waits == 1 else 's wait'} in order, and no attempt is lost."
             yield _item(
                 f"paused {pause.agent}",
                 "paused",
-                f"Agent {pause.agent} is paused",
-                f"{pause.reason}. Its messages wait in order, and lose no attempt.",
+                f"Agent {pause.agent} is paused" + (" by hand" if pause.paused_by == "operator" else ""),
+                f"{pause.reason}. {behind if waits else 'Its messages wait in order, and lose no attempt.'}",
                 since=pause.since,
                 until=pause.until,
                 link=f"#/queue/waiting?agent={quote(pause.agent)}",

@@ -59,6 +59,7 @@ _SAID = """
                    count(*) FILTER (WHERE status = 'dead') AS dead
               FROM messages
              WHERE id > (SELECT max(id) FROM messages) - :looked AND from_agent IS NULL AND platform_id IS NOT NULL
+               AND NOT (status = 'pending' AND ifnull(process_after, 0) > :now AND failure IS NULL)
              GROUP BY channel, platform_id) m
       JOIN chats c ON c.channel = m.channel AND c.platform_id = m.platform_id
 """
@@ -80,10 +81,10 @@ _RESPONSES = """
 """
 
 
-def latest(conn: apsw.Connection, *, limit: int) -> list[TalkPlace]:
+def latest(conn: apsw.Connection, *, limit: int, now_ms: int) -> list[TalkPlace]:
     """The conversations in which something was said last, and then the others, the newest chat first."""
     with conn:
-        last, counts = _last_lines(conn)
+        last, counts = _last_lines(conn, now_ms)
         active = sorted(last, key=lambda chat: -last[chat][0])[:limit]
         of_active = f"{_CHAT} WHERE id IN (SELECT value FROM json_each(:ids))"  # noqa: S608
         found = {row[0]: row for row in rows(conn, of_active, {"ids": json.dumps(active)})}
@@ -94,9 +95,14 @@ def latest(conn: apsw.Connection, *, limit: int) -> list[TalkPlace]:
     return _places(chosen, last, counts)
 
 
-def _last_lines(conn: apsw.Connection) -> tuple[dict[int, tuple[int, str, str]], dict[int, tuple[int, int]]]:
-    """By chat: what was said last (when, what, by whom), and how many messages are open and dead."""
-    said = rows(conn, _SAID, {"looked": LOOKED_AT})
+def _last_lines(
+    conn: apsw.Connection, now_ms: int
+) -> tuple[dict[int, tuple[int, str, str]], dict[int, tuple[int, int]]]:
+    """By chat: what was said last (when, what, by whom), and how many messages are open and dead.
+
+    What is planned is not said yet.
+    """
+    said = rows(conn, _SAID, {"looked": LOOKED_AT, "now": now_ms})
     asked = {id_: chat for chat, id_, *_ in said}
     sent = {id_: chat for chat, id_ in rows(conn, _SENT, {"looked": LOOKED_AT})}
     last: dict[int, tuple[int, str, str]] = {}

@@ -102,3 +102,15 @@ def test_a_paused_channel_or_agent_needs_a_person_and_an_operators_pause_does_no
     channel, agent = of(conn).needs
     assert channel.startswith("telegram is paused, and its answers wait: Telegram 401. ")
     assert agent.startswith("agent assistant is paused (auth), and its messages wait: 401: expired. ")
+
+
+def test_an_agent_that_an_operator_paused_needs_somebody_when_messages_wait_for_it(conn):
+    make_owner(conn)
+    with transaction(conn):
+        agent_pauses.pause_by_hand(conn, "assistant", "for the night", now_ms=NOW)
+    assert of(conn).needs == []
+    put(conn)
+    assert of(conn).needs == [
+        "agent assistant is paused by hand, and 1 message waits for it. To let it go on: emulator agents resume "
+        "assistant"
+    ]

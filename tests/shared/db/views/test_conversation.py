@@ -1,7 +1,7 @@
 """A conversation as its people saw it."""
 
 from shared.db.access import dropped
-from shared.db.engine.connection import transaction
+from shared.db.engine.connection import rows, transaction
 from shared.db.views import conversation
 from shared.queue import turns
 from shared.queue.turns import TurnReply
@@ -64,3 +64,13 @@ def test_the_next_page_begins_before_the_last_line(conn):
     rest = read(conn, before_ms=page[-1]["at"], limit=2)
 
     assert [line["message"]["text"] for line in (*page, *rest)] == ["line 2", "line 1", "line 0"]
+
+
+def test_what_is_planned_stands_there_when_it_is_due(conn):
+    id_ = put(conn, "in ten seconds")
+    with transaction(conn):
+        rows(conn, "UPDATE messages SET process_after = :at WHERE id = :id", {"at": NOW + 10_000, "id": id_})
+    assert read(conn) == []
+    with transaction(conn):
+        rows(conn, "UPDATE messages SET process_after = :at WHERE id = :id", {"at": NOW + 5000, "id": id_})
+    assert [line["message"]["text"] for line in read(conn)] == ["in ten seconds"]

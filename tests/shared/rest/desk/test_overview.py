@@ -89,6 +89,21 @@ def test_an_agent_that_an_operator_paused_is_as_that_operator_wants_it(serving, 
     assert read(serving)["needsYou"] == []
 
 
+def test_messages_that_wait_behind_such_a_pause_need_that_operator(serving, conn):
+    with transaction(conn):
+        agent_pauses.pause_by_hand(conn, "assistant", "for the night", now_ms=NOW)
+    put(conn)
+    found = read(serving)
+    (item,) = found["needsYou"]
+    assert found["sentence"] == "One thing needs you."
+    assert (item["title"], item["why"]) == (
+        "Agent assistant is paused by hand",
+        "for the night. 1 message waits in order, and no attempt is lost.",
+    )
+    ask(serving, "POST", item["acts"][0]["paths"][0])
+    assert read(serving)["needsYou"] == []
+
+
 def test_an_outage_mends_itself_and_says_when_it_is_asked_again(serving, conn):
     with transaction(conn):
         channel_outages.begin(

@@ -12,7 +12,7 @@ def change(conn, sql, **values):
 
 
 def read(conn, limit=10):
-    return [(each["platformId"], each["lastText"]) for each in conversations.latest(conn, limit=limit)]
+    return [(each["platformId"], each["lastText"]) for each in conversations.latest(conn, limit=limit, now_ms=NOW)]
 
 
 def test_the_chat_in_which_something_was_said_last_stands_first(conn):
@@ -29,12 +29,23 @@ def test_a_chat_counts_what_is_open_there_and_what_is_dead(conn):
     put(conn, "one")
     dead = put(conn, "two")
     change(conn, "UPDATE messages SET status = 'dead', failure = 'crashed' WHERE id = :id", id=dead)
-    (place,) = conversations.latest(conn, limit=10)
+    (place,) = conversations.latest(conn, limit=10, now_ms=NOW)
     assert (place["open"], place["dead"], place["lastBy"], place["isGroup"]) == (
         *(1, 1),
         row(conn, "messages", dead)["sender"],
         False,
     )
+
+
+def test_what_is_planned_is_not_said_yet_and_what_is_tried_again_is(conn):
+    put(conn, "said")
+    planned, retried = put(conn, "tomorrow"), put(conn, "again")
+    change(conn, "UPDATE messages SET process_after = :later WHERE id IN (:a, :b)", later=NOW + 9, a=planned, b=retried)
+    change(conn, "UPDATE messages SET failure = 'network' WHERE id = :id", id=retried)
+    (place,) = conversations.latest(conn, limit=10, now_ms=NOW)
+    assert (place["lastText"], place["open"]) == ("again", 2)
+    (place,) = conversations.latest(conn, limit=10, now_ms=NOW + 9)
+    assert place["open"] == 3
 
 
 def test_a_chat_that_was_quiet_for_long_comes_after_those_in_which_something_was_said(conn):
