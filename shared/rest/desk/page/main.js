@@ -27,7 +27,7 @@ async function draw() {
   try {
     if (past === undefined) past = pastOf((await ask("/api/past")).past);
     const nodes = (await page[3](rest, query)).flat(3).filter(Boolean);
-    if (mine !== turn) return;
+    if (mine !== turn || !isNew && (waiting || HELD())) return;   // a button was pressed meanwhile
     const scrolled = scrollY, log = $(".log"), read = log && log.scrollTop + log.clientHeight < log.scrollHeight - 40 ? log.scrollTop : null, focused = document.activeElement?.closest("[data-key]")?.dataset.key;
     $("#view").replaceChildren(...[pastBar(), ...nodes].filter(Boolean));
     complain("");
