@@ -27,7 +27,14 @@ async function load(id) {
     if (!flights) held = [];
   }
 }
-function view(name) { document.body.dataset.view = name; }
+/** Where there is no room for the conversation beside it, what a person opened is the main part of the page. */
+function view(name) {
+  document.body.dataset.view = name;
+  const isAlone = getComputedStyle($("main")).display === "none";
+  $(".side").setAttribute("role", isAlone && name === "chats" ? "main" : "complementary");
+  $(".happened").setAttribute("role", isAlone && name === "events" ? "main" : "region");
+}
+addEventListener("resize", () => view(document.body.dataset.view));
 async function open(id) {
   const isOther = chat !== id;
   chat = id;

@@ -85,66 +85,6 @@ def test_a_reply_names_its_message_and_a_press_reaches_the_bot(browse):
     browse(scenario)
 
 
-def test_polls_places_pins_and_forwards_of_a_bot_that_is_administrator(browse):
-    async def before(world):
-        await world.say("lunch?", chat=GROUP)
-        asked = {"question": "Lunch?", "options": [{"text": "Pizza"}, {"text": "Noodles"}], "is_anonymous": False}
-        await world.bot("sendPoll", chat_id=int(GROUP), **asked)
-        await world.bot(
-            "sendVenue", chat_id=int(GROUP), latitude=41.9, longitude=12.5, title="Da Enzo", address="Via 1"
-        )
-        await world.bot("forwardMessage", chat_id=int(GROUP), from_chat_id=int(GROUP), message_id=1)
-
-    async def scenario(world, tab):
-        await tab.click(".poll button:nth-of-type(2)")
-        await tab.until("document.querySelector('.poll [aria-pressed=true]')?.innerText.includes('100 %')")
-        assert await tab.run("document.querySelector('.poll').innerText.endsWith('1 vote')")
-        assert await tab.run("document.querySelector('.card a').href") == "geo:41.9,12.5"
-        assert await tab.run(f"{LAST}.querySelector('.forwarded').innerText") == "Forwarded from Ana"
-        assert (await world.bot("pinChatMessage", chat_id=int(GROUP), message_id=1))["error_code"] == 400
-        await tab.click("#admin")
-        await tab.until("document.querySelector('#admin').getAttribute('aria-pressed') === 'true'")
-        assert (await world.bot("pinChatMessage", chat_id=int(GROUP), message_id=1))["ok"]
-        await tab.until("document.querySelector('.pinned button')?.innerText.includes('lunch?')")
-        await tab.click(".pinned button")
-        assert await tab.run("document.activeElement.dataset.id") == "1"
-
-    browse(scenario, before=before, query=f"?chat={GROUP}")
-
-
-def test_what_happened_shows_what_came_in_what_went_out_and_the_answers(browse):
-    async def scenario(world, tab):
-        await say(tab, "hello")
-        await world.bot("sendMessage", chat_id=int(ANA), text="<b>", parse_mode="HTML")
-        await tab.until("document.querySelectorAll('.steps details').length === 2")
-        opened = "[...document.querySelectorAll('.steps details')]"
-        for at, words in ((0, '"text": "hello"'), (1, '"parse_mode": "HTML"')):
-            await tab.run(f"{opened}[{at}].querySelector('summary').click()")
-            await tab.until(f"{opened}[{at}].querySelector('.part pre')?.innerText.includes({json.dumps(words)})")
-        titles = await tab.run("[...document.querySelectorAll('.steps .part h3')].map((one) => one.innerText)")
-        assert titles == ["Sent to the bot", "The bot answered 200", "The bot sent", "Telegram answered 400"]
-
-    browse(scenario)
-
-
-def test_why_a_group_message_was_not_answered_stands_under_it(browse):
-    asked = []
-
-    async def why(account, chat, message):
-        asked.append((account, chat, message))
-        return {"state": "dropped", "reason": "The bot was not mentioned.", "until": None}
-
-    async def scenario(world, tab):
-        await tab.run(f"open({GROUP!r})")
-        await say(tab, "soup?")
-        await tab.until(
-            f"{LAST}.querySelector('.unanswered')?.innerText === 'Not answered: The bot was not mentioned.'"
-        )
-        assert asked == [("telegram", GROUP, "1")]
-
-    browse(scenario, why=why)
-
-
 def test_files_become_an_album_a_voice_message_and_a_download(browse, tmp_path):
     for name, data in (("a.png", png()), ("b.png", png()), ("c.ogg", b"OggS"), ("evil.html", b"<script>1</script>")):
         (tmp_path / name).write_bytes(data)
@@ -491,7 +431,7 @@ def test_thousands_of_messages_stay_quick(browse):
 
 def test_a_phone_shows_one_thing_at_a_time(browse):
     async def scenario(world, tab):
-        shown = "['aside', 'main', 'section.happened'].filter((name) => document.querySelector(name).offsetWidth)"
+        shown = "['.side', 'main', 'section.happened'].filter((name) => document.querySelector(name).offsetWidth)"
         assert await tab.run(shown) == ["main"]
         await say(tab, "a very long word: " + "x" * 300)
         await world.bot("sendMessage", chat_id=int(ANA), text="<pre>" + "y" * 300 + "</pre>", parse_mode="HTML")
@@ -499,7 +439,7 @@ def test_a_phone_shows_one_thing_at_a_time(browse):
         await tab.until("document.querySelector('.refused')")
         for view, button in (
             ("main", None),
-            ("aside", "#back"),
+            (".side", "#back"),
             ("main", "li button"),
             ("section.happened", "#show-events"),
         ):

@@ -1,5 +1,7 @@
 """Every method of the fake Telegram, called with what the Bot API's own description says, answers in its types."""
 
+from pathlib import Path
+
 import aiohttp
 
 from emulator.platforms.telegram import schema
@@ -191,6 +193,15 @@ def test_every_method_answers_in_the_types_of_the_description(play):
         assert refused == []
 
     play(scenario, limits=False)
+
+
+def test_the_docs_say_how_many_methods_there_are(play):
+    async def scenario(world):
+        have, all_of_them = len(world.platforms.telegram.method_names), len(schema.spec()["methods"])
+        said = (Path(__file__).parents[4] / "docs/chat-page.md").read_text()
+        assert f"The fake Telegram has {have} of the {all_of_them} methods" in said
+
+    play(scenario)
 
 
 def test_a_method_that_only_the_fake_lacks_says_so_with_what_it_has_and_where_to_ask(play):
