@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from emulator.base import errors, version
+from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE, command_line
 from emulator.base.options import RunOptions
@@ -71,7 +71,9 @@ if sys.argv[1:2] not in (["run"], ["exec"]):
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        version.version()
+        from emulator.cli.commands.version import version  # late, as all commands
+
+        version()
         raise typer.Exit
 
 
@@ -93,6 +95,7 @@ Log = Annotated[
     Literal["pretty", "json"] | None,
     typer.Option(help="The form of the output; default: pretty on a terminal, else json."),
 ]
+LogLines = Annotated[bool, typer.Option("--json", help="The log as JSON lines, as --log json.")]
 Relay = Annotated[
     bool, typer.Option("--relay", help="Run the relay of Discord's Gateway too, for what people type there.")
 ]
@@ -122,6 +125,7 @@ def run(
     no_watch: NoWatch = False,
     log: Log = None,
     detach: Detach = False,
+    as_json: LogLines = False,
     host: Host = "127.0.0.1",
     relay: Relay = False,
     from_replica: Replica = None,
@@ -141,7 +145,7 @@ def run(
         from emulator.cli.detached import run_detached  # late: most starts are in the foreground
 
         raise typer.Exit(run_detached(folder, is_kept=not ephemeral))
-    asked = RunRequest(options, log, state)
+    asked = RunRequest(options, "json" if as_json else log, state)
     if context.obj is not None:
         context.obj(asked)
     else:
@@ -188,6 +192,7 @@ def chat(
     once: Annotated[str | None, typer.Option(help="Send this, print the replies, and end.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for a reply.")] = 30.0,
     state: State = STATE,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each event of the chat as a JSON line.")] = False,
 ) -> None:
     """Talk to your agent in this terminal through a fake platform.
 
@@ -226,6 +231,7 @@ def chat(
         topic=topic,
         state=state,
         headers=door_headers(instance),
+        as_json=as_json,
     )
     raise typer.Exit(code)
 

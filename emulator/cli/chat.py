@@ -4,10 +4,12 @@
 """
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -16,9 +18,9 @@ import aiohttp
 from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import command_line
-from emulator.base.terminal import PROSE, escape, indent_more
+from emulator.base.terminal import PROSE, escape, escape_json, indent_more
 from emulator.cli.chat_commands import Speaker, expects_reply, say
-from emulator.cli.chat_events import ChatEvent, chat_events
+from emulator.cli.chat_events import ChatEvent, Explain, chat_events, why_silent
 
 TIMED_OUT = errors.TimedOut.exit_code
 QUIET_S = 0.7  # after this long without another reply, --once counts as answered
@@ -40,6 +42,7 @@ def run_chat(
     topic: str | None = None,
     state: Path | None = None,
     headers: Mapping[str, str] | None = None,
+    as_json: bool = False,
 ) -> int:
     """Talk to the agent as *person* (a name or an id) until Ctrl-D; with *once*, send that and print the replies.
 
@@ -49,6 +52,7 @@ def run_chat(
         topic: the name of a topic in that group; None means all, and to write in none.
         state: the emulator's folder, for the commands in hints.
         headers: of each request.
+        as_json: each event is printed as a line of JSON.
 
     Returns:
         0; 75 when *once* needs a reply and got none within *timeout_s*; else the exit code of the failure, which
@@ -66,6 +70,7 @@ def run_chat(
                 timeout_s=timeout_s,
                 state=state,
                 headers=headers,
+                as_json=as_json,
             )
         )
     except EmulatorError as problem:
@@ -86,6 +91,7 @@ async def _chat(
     timeout_s: float,
     state: Path | None,
     headers: Mapping[str, str] | None,
+    as_json: bool,
 ) -> int:
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
     async with aiohttp.ClientSession(timeout=timeout, headers=headers) as session:
@@ -93,17 +99,19 @@ async def _chat(
         root = f"{base_url}/_emulator/accounts/{platform}" if of_account else base_url
         find = _find_speaker(session, kind, base_url=root, person=person, chat=chat, topic=topic)
         speaker = await _of_account(find, platform, state) if of_account else await find
+        explain = partial(why_silent, speaker, platform, state)
         async with chat_events(session, speaker) as steps:
             if once is None:
-                last = await _interactive(session, speaker, steps)
+                last = await _interactive(session, speaker, steps, explain, as_json=as_json)
             else:
                 await say(session, speaker, once)
                 last = once
             if last is None:
                 return 0
             if not expects_reply(last):
-                return await _replies(steps, min(timeout_s, LISTEN_S), None)
-            return await _replies(steps, timeout_s, _advice(speaker, last, platform, state))
+                return await _replies(steps, min(timeout_s, LISTEN_S), None, explain, as_json=as_json)
+            advice = _advice(speaker, last, platform, state)
+            return await _replies(steps, timeout_s, advice, explain, as_json=as_json)
 
 
 def _advice(speaker: Speaker, text: str, account: str, state: Path | None) -> str:
@@ -114,7 +122,14 @@ def _advice(speaker: Speaker, text: str, account: str, state: Path | None) -> st
     return f"{hint} `{why}` shows what became of the messages of this chat, and why."
 
 
-async def _replies(steps: "asyncio.Queue[ChatEvent | None]", timeout_s: float, advice: str | None) -> int:
+async def _replies(
+    steps: "asyncio.Queue[ChatEvent | None]",
+    timeout_s: float,
+    advice: str | None,
+    explain: Explain,
+    *,
+    as_json: bool = False,
+) -> int:
     """Print replies until no more come for a while; returns 0, or 75 with a sentence if none came.
 
     Without *advice* no reply is needed: then 75 means that the platform gave up.
@@ -125,13 +140,11 @@ async def _replies(steps: "asyncio.Queue[ChatEvent | None]", timeout_s: float, a
     while True:
         wait_s = min(QUIET_S, end - loop.time()) if replied else end - loop.time()
         try:
-            step = await asyncio.wait_for(steps.get(), max(0.0, wait_s))
+            step = await _next(steps, max(0.0, wait_s), explain)
         except TimeoutError:
             break
-        if step is None:
-            raise errors.NotReady("the emulator stopped during the chat")
+        _write_step(step, as_json=as_json)
         if step.kind == "reply":
-            _write(f"{step.text}\n", sys.stdout)
             replied = True
         elif step.kind == "trouble":
             trouble, is_final = f" {step.text}", step.is_final
@@ -140,23 +153,53 @@ async def _replies(steps: "asyncio.Queue[ChatEvent | None]", timeout_s: float, a
     if replied or (advice is None and not trouble):
         return 0
     how_long = "" if is_final else f" within {timeout_s:g} s"
-    _write(f"No reply{how_long}.{trouble}{advice or ''}\n", sys.stderr)
+    why = f"No reply{how_long}.{trouble}{advice or ''}"
+    if not as_json:
+        _write(f"{why}\n", sys.stderr)
+    elif not is_final:
+        _write_line(ChatEvent("trouble", why))
     return TIMED_OUT
 
 
+async def _next(steps: "asyncio.Queue[ChatEvent | None]", limit_s: float, explain: Explain) -> ChatEvent:
+    """The next event; the delivery of a message of which nothing came is trouble. Raises TimeoutError, NotReady."""
+    step = await asyncio.wait_for(steps.get(), limit_s)
+    if step is None:
+        raise errors.NotReady("the emulator stopped during the chat")
+    silence = await explain(step.text) if step.kind == "delivered" else None
+    return step if silence is None else ChatEvent("trouble", silence, is_final=True)
+
+
+def _write_step(step: ChatEvent, *, as_json: bool) -> None:
+    if as_json:
+        _write_line(step)
+    elif step.kind == "reply":
+        _write(f"{step.text}\n", sys.stdout)
+
+
+def _write_line(step: ChatEvent) -> None:
+    """The event as a line of JSON."""
+    _write(escape_json(json.dumps({"event": step.kind, "text": step.text}, ensure_ascii=False)) + "\n", sys.stdout)
+
+
 async def _interactive(
-    session: aiohttp.ClientSession, speaker: Speaker, steps: "asyncio.Queue[ChatEvent | None]"
+    session: aiohttp.ClientSession,
+    speaker: Speaker,
+    steps: "asyncio.Queue[ChatEvent | None]",
+    explain: Explain,
+    *,
+    as_json: bool = False,
 ) -> str | None:
     """Send lines and print replies until the input ends.
 
     Returns:
         The last line, if the caller must wait for its reply, because the input is no terminal.
     """
-    is_terminal = sys.stdin.isatty()
+    is_terminal = sys.stdin.isatty() and not as_json
     if is_terminal:
         mention = f" Mention the bot, {speaker.mention}, to get a reply." if speaker.mention else ""
         _write(f"You are {speaker.name} on {speaker.platform}.{mention} Enter sends, Ctrl-D ends.\n", sys.stdout)
-    screen = ChatScreen(f"{speaker.name}> " if is_terminal else "")
+    screen = ChatScreen(f"{speaker.name}> " if is_terminal else "", explain, as_json=as_json)
     printer = asyncio.create_task(screen.follow(steps))
     try:
         lines = _InputLines()
@@ -179,14 +222,31 @@ async def _interactive(
 class ChatScreen:
     """The terminal: the prompt, and the replies above it."""
 
-    def __init__(self, prompt: str) -> None:
+    def __init__(self, prompt: str, explain: Explain, *, as_json: bool = False) -> None:
         self.prompt = prompt
+        self._explain = explain
+        self._as_json = as_json
         self.is_waiting = False
         self.last_text = ""
         self._erase = "\r\033[K" if prompt else ""
 
     def _show(self, text: str) -> None:
         _write(f"{text}\n{self.prompt}", sys.stdout, control=self._erase)
+
+    async def _tell_silence(self, message: str) -> None:
+        """One dim line below a message of which nothing came."""
+        silence = await self._explain(message)
+        self.is_waiting = self.is_waiting and silence is None
+        if silence is not None:
+            self._show_dim(silence)
+
+    def _show_dim(self, text: str) -> None:
+        if self._as_json:
+            _write_line(ChatEvent("trouble", text))
+            return
+        dim, bright = ("\033[2m", "\033[0m") if self.prompt else ("", "")
+        _write(f"  {indent_more(text, 2)}\n", sys.stdout, control=self._erase + dim)
+        _write(self.prompt, sys.stdout, control=bright)
 
     def show_prompt(self) -> None:
         _write(self.prompt, sys.stdout)
@@ -202,7 +262,12 @@ class ChatScreen:
     async def follow(self, steps: "asyncio.Queue[ChatEvent | None]") -> None:
         """Print each event over the prompt, and draw the prompt again."""
         while (step := await steps.get()) is not None:
-            if step.kind == "reply":
+            if step.kind == "delivered":
+                await self._tell_silence(step.text)
+            elif self._as_json:
+                self.is_waiting = self.is_waiting and step.kind != "reply"
+                _write_line(step)
+            elif step.kind == "reply":
                 self.is_waiting = False
                 self._show(f"  {indent_more(step.text, 2)}")
             elif step.kind in ("said", "trouble"):

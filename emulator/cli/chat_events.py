@@ -2,23 +2,25 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 
 from emulator.base import errors
 from emulator.base.errors import EmulatorError
+from emulator.cli import client
 from emulator.cli.chat_commands import Speaker, choices, is_for, keys
 from emulator.cli.output import shorten
 
 
 @dataclass(frozen=True, slots=True)
 class ChatEvent:
-    """An event in this chat: a ``reply`` with its text, a line that another person ``said``, ``typing``, or
-    ``trouble`` with a reason.
+    """An event in this chat: a ``reply`` with its text, a line that another person ``said``, ``typing``,
+    ``trouble`` with a reason, or ``delivered``: the bot has the message whose id is the text.
     """
 
     kind: str
@@ -81,6 +83,8 @@ def _step(name: str, news: Mapping[str, Any], speaker: Speaker) -> ChatEvent | N
         return ChatEvent("reply", str(news["text"]))
     if name == "message" and "author" in news and is_for(news, speaker):
         return _message_step(news, speaker)
+    if name == "delivery" and news["state"] == "delivered" and news.get("kind") == "message" and news.get("message"):
+        return ChatEvent("delivered", str(news["message"]))
     if name == "delivery" and news.get("error"):
         if news["state"] == "dropped":
             notice = news.get("notice") or "The platform stopped trying"
@@ -113,3 +117,22 @@ def _text_with_buttons(message: Mapping[str, Any]) -> str:
     files = [f"[{file['kind']} {file['name']}, {file['size']} bytes]" for file in message.get("files") or ()]
     lines = [*files, str(message["text"])] if message["text"] or not files else files
     return "\n".join([*lines, f"{choices(found)}  (/press 1)"] if found else lines)
+
+
+_WHY_LIMIT_S = 2.0
+_ANSWERED = ("command_", "pairing_", "rate_limited")  # what a sentence of ours answers, though it is dropped
+Explain = Callable[[str], Awaitable[str | None]]
+"""Of the id of a message: why nothing came of it, or None."""
+
+
+async def why_silent(speaker: Speaker, account: str, state: Path | None, message: str) -> str | None:
+    """Why nothing came of the speaker's message, in the words of ``emulator why``; None if something did."""
+    try:
+        api = replace(client.find(state, None), limit_s=_WHY_LIMIT_S)
+        of = {"ref": message, "platformId": speaker.chat, "channel": account, "senderId": speaker.person}
+        found = await asyncio.to_thread(api.get, "why", **of)
+    except EmulatorError:  # the chat goes on without it
+        return None
+    if any(each["what"] != "dropped" or each["code"].startswith(_ANSWERED) for each in found):
+        return None
+    return next((str(each["reason"]) for each in found), None)

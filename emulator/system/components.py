@@ -48,10 +48,11 @@ class Sockets:
 
 
 class EmulatorHealth(NamedTuple):
-    """A sentence for each thing that *stops* the work, and for each that *needs* a person meanwhile."""
+    """A sentence for each thing that *stops* the work, that *needs* a person meanwhile, that is as one *wants* it."""
 
     stops: list[str]
     needs: list[str]
+    wanted: list[str]
 
 
 class Components:
@@ -159,11 +160,11 @@ class Components:
             )
         if self.litestream.problem is not None:
             of_replica.append(behind(self.litestream.problem, durability))
-        said = answer or {"notReady": [], "needsYou": []}
+        said = answer or {"notReady": [], "needsYou": [], "asWanted": []}
         if needs_replica(durability):
             stops += of_replica
         needs = [] if needs_replica(durability) else of_replica
-        return EmulatorHealth(_and(stops, said["notReady"]), _and(needs, said["needsYou"]))
+        return EmulatorHealth(_and(stops, said["notReady"]), _and(needs, said["needsYou"]), said["asWanted"])
 
     async def _ask_api(self, path: str) -> Any:
         """What the API answers to a GET of *path*; None where no answer comes in time, or another than 200."""

@@ -79,14 +79,15 @@ class EmulatorStatus:
             "POSTROOM_TICK_SECRET": components.tick_secret,
         }
 
-    def facts(self, stops: Sequence[str], needs: Sequence[str]) -> dict[str, Any]:
-        """The answer to ``/_emulator/status``: what *stops* the work, and what *needs* a person meanwhile."""
+    def facts(self, stops: Sequence[str], needs: Sequence[str], wanted: Sequence[str]) -> dict[str, Any]:
+        """The answer to ``/_emulator/status``; the sentences are those of ``EmulatorHealth``."""
         components = self._components
         return {
             "ready": not stops,
             "problems": [*stops, *needs],
             "notReady": list(stops),
             "needsYou": list(needs),
+            "asWanted": list(wanted),
             "past": self._past(),
             "pid": os.getpid(),
             "state": str(components.state.path),

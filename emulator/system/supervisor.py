@@ -207,7 +207,7 @@ class Supervisor:
 
     async def _read_status(self) -> dict[str, Any]:
         if self._is_stopping or not self._is_ready:
-            return self.status.facts(["it is stopping" if self._is_stopping else "it is still starting"], [])
+            return self.status.facts(["it is stopping" if self._is_stopping else "it is still starting"], [], [])
         return self.status.facts(*await self._components.find_health())
 
     async def _start_platforms(self) -> None:

@@ -6,7 +6,6 @@ asks its supervisor; ``validate`` and ``data`` read only files.
 
 import typer
 
-from emulator.base import version
 from emulator.cli.commands import (
     alerts,
     data,
@@ -22,6 +21,7 @@ from emulator.cli.commands import (
     usage,
     validate,
     verify,
+    version,
     why,
 )
 from emulator.cli.commands.channels import accounts, channel

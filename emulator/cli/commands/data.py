@@ -4,14 +4,14 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from emulator.base import errors
 from emulator.base.hints import STATE, command_line
 from emulator.base.state import StateFolder, describe_use, find_running
-from emulator.base.terminal import escape
+from emulator.cli import output
 from emulator.cli.commands import frame
 from emulator.cli.commands.frame import fail, group
 from emulator.cli.output import CommandResult, TextTable, local_time, result
@@ -26,11 +26,12 @@ app = group("The data that the emulator keeps.")
 def reset(
     state: State = STATE,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    as_json: frame.Json = False,
 ) -> None:
     """Delete the database, the bucket and the chats in the state folder. Snapshots stay."""
     folder = StateFolder(state.resolve())
     if not folder.path.exists():
-        _print(f"{state} does not exist: nothing to delete")
+        output.write(result(_deleted(folder, []), f"{state} does not exist: nothing to delete"), as_json=as_json)
         return
     if find_running(folder) is not None:
         fail(f"stop the emulator first: {describe_use(folder)}", errors.AlreadyInUse.exit_code)
@@ -42,12 +43,18 @@ def reset(
         if not typer.confirm(f"Delete the database, the bucket and the chats in {state}?"):
             raise typer.Exit(1)
     left = folder.remove(keep=("snapshots",))
+    lines: list[str] = []
     if left == ["snapshots"]:
-        _print(f"the snapshots in {state} stay: `{command_line('data list', state)}`")
+        lines.append(f"the snapshots in {state} stay: `{command_line('data list', state)}`")
     elif left:
-        _print(f"{state} stays, because it has files that the emulator did not make: {', '.join(left)}")
+        lines.append(f"{state} stays, because it has files that the emulator did not make: {', '.join(left)}")
     deleted = "Everything else" if left else state
-    _print(f"{deleted} is deleted; `{command_line('run', state)}` begins with an empty database")
+    lines.append(f"{deleted} is deleted; `{command_line('run', state)}` begins with an empty database")
+    output.write(result(_deleted(folder, left), *lines), as_json=as_json)
+
+
+def _deleted(folder: StateFolder, left: list[str]) -> dict[str, Any]:
+    return {"state": str(folder.path), "left": left}
 
 
 Name = Annotated[str, typer.Argument(metavar="NAME|FOLDER", help="A name, or a folder's path, which has a slash.")]
@@ -110,7 +117,3 @@ def list_snapshots(state: State = STATE, as_json: frame.Json = False) -> None:
 
 def _describe(snapshot: snapshots.Snapshot) -> str:
     return f"the snapshot {snapshot.name} of {local_time(snapshot.taken_at)} with {snapshot.messages:,} messages"
-
-
-def _print(text: str) -> None:
-    print(escape(text))  # noqa: T201

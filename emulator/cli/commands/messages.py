@@ -7,7 +7,8 @@ import typer
 from emulator.base import errors
 from emulator.base.errors import EmulatorError
 from emulator.cli.client import RestClient
-from emulator.cli.commands.frame import Limit, command, group
+from emulator.cli.commands import filters
+from emulator.cli.commands.frame import command, group
 from emulator.cli.commands.roster.agents import paused_lines
 from emulator.cli.output import (
     CommandResult,
@@ -20,7 +21,6 @@ from emulator.cli.output import (
     shorten,
 )
 from shared.core.time import clock
-from shared.core.time.durations import time_span
 
 app = group("Messages to agents: pending, running or dead, and the history of each.")
 
@@ -46,24 +46,37 @@ def show_queue(api: RestClient) -> CommandResult:
     return result(all_facts, FactList(facts), table, *paused_lines(api, known), *ways)
 
 
+_LISTS = {"dead": "dead", "processing": "running", "pending": "waiting", "completed": "done"}
+
+
 @command(app, "list")
 def list_messages(
     api: RestClient,
     status: Annotated[
-        Literal["dead", "processing", "pending"],
-        typer.Option(help="dead: all attempts failed; processing: running now; pending: waiting."),
+        Literal["dead", "processing", "pending", "completed"],
+        typer.Option(
+            help="dead: all attempts failed; processing: running now; pending: waiting; completed: over.",
+        ),
     ] = "dead",
-    limit: Limit = 100,
+    chosen: filters.Agent = None,
+    chat: filters.Chat = None,
+    person: filters.Person = None,
+    channel: filters.Channel = None,
+    reason: filters.Reason = None,
+    since: filters.Instant = None,
+    until: filters.Until = None,
+    before: filters.Before = None,
+    limit: filters.Limit = 100,
 ) -> CommandResult:
-    """List dead messages and the reasons, newest first; or running or pending messages, oldest first."""
-    found = api.get("queue", status, limit=limit)
-    if status == "pending":
-        return result(found, _pending(found))
-    if status == "processing":
-        return result(found, _running(found))
+    """List messages in one state, newest first, each with why it stands there, until when, and what to do."""
+    given = filters.given(chosen, chat, person, channel, reason, since, until, before)
+    found = api.get("lists", _LISTS[status], limit=limit, **given)
     again = api.command_line("messages retry MESSAGE")
-    way = (f"To retry one: {again} (to retry all: --all)",) if found else ()
-    return result(found, _dead(found), *way)
+    ways = [f"To retry one: {again} (to retry all: --all)"] if found and status == "dead" else []
+    if len(found) == limit:
+        ways.append(f"Older ones: --before {found[-1]['row']}")
+    word = {"processing": "running"}.get(status, status)
+    return result(found, _table(found, f"There is no {word} message{' like this' if given else ''}."), *ways)
 
 
 @command(app, "show")
@@ -151,63 +164,24 @@ def _count(number: int) -> str:
     return "1 message is" if number == 1 else f"{number} messages are"
 
 
-def _dead(found: list[dict[str, Any]]) -> TextTable:
-    return TextTable(
-        ("message", "agent", "channel", "sender", "received", "text", "attempts", "why"),
-        [
-            (
-                each["data"]["messageId"],
-                each["data"]["agent"],
-                each["data"]["channel"],
-                each["data"]["sender"],
-                local_time(each["timestamp"]),
-                shorten(each["data"]["message"]),
-                each["attemptsMade"],
-                each["reason"],
-            )
-            for each in found
-        ],
-        "There is no dead message.",
-    )
-
-
-def _pending(found: list[dict[str, Any]]) -> TextTable:
+def _table(found: list[dict[str, Any]], empty: str) -> TextTable:
     return TextTable(
         ("message", "agent", "channel", "sender", "received", "text", "attempts", "why", "until"),
         [
             (
-                each["messageId"],
+                each["id"],
                 each["agent"],
                 each["channel"],
                 each["sender"],
                 local_time(each["createdAt"]),
-                shorten(each["message"]),
-                each["retryCount"] or "",
+                shorten(each["text"]),
+                each["attempts"] or "",
                 each["reason"],
                 local_time(each["until"]),
             )
             for each in found
         ],
-        "There is no pending message.",
-    )
-
-
-def _running(found: list[dict[str, Any]]) -> TextTable:
-    return TextTable(
-        ("message", "agent", "channel", "sender", "text", "running for", ""),
-        [
-            (
-                each["messageId"],
-                each["agent"],
-                each["channel"],
-                each["sender"],
-                shorten(each["message"]),
-                time_span(each["duration"]),
-                "" if each["processAlive"] else "its process has ended: it is retried soon",
-            )
-            for each in found
-        ],
-        "There is no running message.",
+        empty,
     )
 
 

@@ -1,42 +1,66 @@
 """``emulator responses``: the responses that could not be sent."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from emulator.base import errors
 from emulator.cli.client import RestClient
-from emulator.cli.commands.frame import Limit, command, group
+from emulator.cli.commands import filters
+from emulator.cli.commands.frame import command, group
 from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result, shorten
 
-app = group("Dead responses: they could not be sent to people.")
+app = group("Responses that wait, and dead ones: they could not be sent to people.")
 
 Id = Annotated[int, typer.Argument(metavar="RESPONSE", min=1, help="Its number in `responses list`.")]
 
 
 @command(app, "list")
-def list_responses(api: RestClient, limit: Limit = 100) -> CommandResult:
-    """List dead responses and the reasons, newest first: not sent, or not fetched."""
-    found = api.get("responses", "dead", limit=limit)
+def list_responses(
+    api: RestClient,
+    status: Annotated[
+        Literal["dead", "waiting"],
+        typer.Option(help="dead: not sent, or not fetched; waiting: not sent yet."),
+    ] = "dead",
+    agent: filters.Agent = None,
+    chat: filters.Chat = None,
+    person: filters.Person = None,
+    channel: filters.Channel = None,
+    reason: filters.Reason = None,
+    since: filters.Instant = None,
+    until: filters.Until = None,
+    before: filters.Before = None,
+    limit: filters.Limit = 100,
+) -> CommandResult:
+    """List dead responses, or those that wait, newest first, each with why, until when, and what to do."""
+    given = filters.given(agent, chat, person, channel, reason, since, until, before)
+    path, text, attempts = ("responses", "dead"), "message", "retryCount"
+    if status == "waiting":
+        path, text, attempts = ("lists", "sending"), "text", "attempts"
+    found = api.get(*path, limit=limit, **given)
     table = TextTable(
-        ("response", "agent", "to", "recipient", "created", "text", "attempts", "why"),
+        ("response", "agent", "to", "recipient", "created", "text", "attempts", "why", "until"),
         [
             (
                 each["id"],
                 each["agent"],
-                f"{each['channel']} {each['platformId'] or ''}",
+                f"{each['channel']} {each.get('platformId') or each.get('chatName') or ''}".strip(),
                 each["sender"],
                 local_time(each["createdAt"]),
-                shorten(each["message"]),
-                each["retryCount"],
+                shorten(each[text]),
+                each[attempts],
                 each["reason"],
+                local_time(each["until"]),
             )
             for each in found
         ],
-        "There is no dead response.",
+        f"There is no {status} response{' like this' if given else ''}.",
     )
-    way = (f"To retry one: {api.command_line('responses retry RESPONSE')} (to retry all: --all)",) if found else ()
-    return result(found, table, *way)
+    again = f"To retry one: {api.command_line('responses retry RESPONSE')} (to retry all: --all)"
+    ways = [again] if found and status == "dead" else []
+    if len(found) == limit:
+        ways.append(f"Older ones: --before {found[-1]['id']}")
+    return result(found, table, *ways)
 
 
 @command(app, "show")

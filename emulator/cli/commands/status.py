@@ -39,11 +39,12 @@ def _of_emulator(state: Path) -> CommandResult:
 def _troubles(facts: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"  not ready: {each}" for each in facts["notReady"])
     yield from (f"  needs you: {each}" for each in facts["needsYou"])
+    yield from (f"  as you want it: {each}" for each in facts.get("asWanted", ()))
 
 
 def _emulator_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     ready = "ready" if facts["ready"] else "NOT READY"
-    yield f"emulator[{facts['pid']}] {ready}, up {facts['uptime_s']:.0f} s, state {facts['state']}"
+    yield f"emulator[{facts['pid']}] {ready}, up {time_span(round(facts['uptime_s'] * 1000))}, state {facts['state']}"
     if facts.get("past"):
         yield f"  {facts['past']['sentence']}: {facts['past']['replica']}"
     yield from _troubles(facts)

@@ -10,14 +10,17 @@ import typer
 from emulator.base import environment
 from emulator.base.errors import EmulatorError
 from emulator.base.terminal import escape
+from emulator.cli import output
+from emulator.cli.commands import frame
 from emulator.cli.commands.frame import fail
+from emulator.cli.output import result
 
 Template = Annotated[Path, typer.Option(help="The file that names functions, routes and ticks.")]
 
 _TEMPLATE = Path("template.yaml")
 
 
-def validate(template: Template = _TEMPLATE) -> None:
+def validate(template: Template = _TEMPLATE, as_json: frame.Json = False) -> None:
     """Check template.yaml, and .env and .env.local beside it: print every problem with its line."""
     from infra.template import deployment, property_names  # late: few commands need it
     from infra.template.cloudformation import TemplateInvalid
@@ -31,6 +34,9 @@ def validate(template: Template = _TEMPLATE) -> None:
         found = deployment.load(template, variables=known)
     except TemplateInvalid as error:
         problems = [*map(str, error.problems), *problems]
+    if as_json:
+        output.write(result({"ok": not problems, "problems": problems}), as_json=True)
+        raise typer.Exit(os.EX_CONFIG if problems else 0)
     for problem in problems:
         _print(problem)
     if problems:

@@ -135,6 +135,12 @@ def _pauses(conn: apsw.Connection, now_ms: int) -> list[str]:
     return [str(need) for need in (*needs, *(held(agent, count) for agent, count in waiting.items() if count))]
 
 
+def paused_by_hand(conn: apsw.Connection) -> list[str]:
+    """A sentence for each agent that an operator paused: nothing is wrong, and its messages wait."""
+    found = [each for each in agent_pauses.paused(conn).values() if each.paused_by == "operator"]
+    return [str(paused(each.agent, each.code, each.reason)) for each in found]
+
+
 def _budgets(conn: apsw.Connection, timezone: str, *, now_ms: int, settled: SettledUsage | None) -> list[str]:
     """A sentence for each budget that is used up."""
     return [

@@ -10,6 +10,7 @@ from shared.db.engine.connection import rows
 from shared.db.engine.named_rows import named
 from shared.db.views import why, why_sentences
 from shared.db.views.why_sentences import Reason
+from shared.db.views.work import FILTERED, Filter
 
 
 class ResponseView(TypedDict):
@@ -77,11 +78,11 @@ PENDING_OF_NO_ADAPTER = """
      LIMIT :limit
 """
 
-DEAD_RESPONSES = """
+DEAD_RESPONSES = f"""
     SELECT id, channel, platform_id, chat_id, sender, sender_id, message, message_id, agent, last_error, retry_count,
            parts <> '[]', created_at
       FROM responses
-     WHERE status = 'dead' AND id < :before
+     WHERE status = 'dead' {FILTERED}
      ORDER BY id DESC
      LIMIT :limit
 """
@@ -118,10 +119,12 @@ def responses_to_fetch(
     return _without_empty(named(ResponseView, found, files=content.file_paths, metadata=content.readable))
 
 
-def dead_responses(conn: apsw.Connection, *, before: int, limit: int, now_ms: int) -> list[DeadResponse]:
+def dead_responses(conn: apsw.Connection, wanted: Filter, *, limit: int, now_ms: int) -> list[DeadResponse]:
     """The dead responses, newest first."""
+    if wanted.reason not in (None, "answer_dead"):
+        return []
     listed: list[DeadResponse] = []
-    for row in rows(conn, DEAD_RESPONSES, {"before": before, "limit": limit}):
+    for row in rows(conn, DEAD_RESPONSES, {**wanted.values(), "limit": limit}):
         facts = why.response(conn, row[0], now_ms=now_ms)
         if facts is not None:
             because = why_sentences.of_response(facts, row[1], now_ms)

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 import apsw
 
-from shared.db.engine.connection import rows
+from shared.db.engine.connection import rows, scalar
 from shared.db.views import spending, why, why_sentences
 from shared.db.views.why import SEARCHED, Of
 from shared.db.views.why_sentences import Reason
@@ -53,49 +53,69 @@ class Filter(NamedTuple):
     until_ms: int | None = None
     before: int = 2**63 - 1
 
+    def values(self) -> dict[str, str | int | None]:
+        """The parameters of the searches."""
+        return {
+            "agent": self.agent,
+            "channel": self.of.channel,
+            "platform_id": self.of.platform_id,
+            "sender_id": self.of.sender_id,
+            "since": self.since_ms,
+            "until": self.until_ms,
+            "before": self.before,
+        }
 
-_WHERE = """
+
+FILTERED = """
        AND (:agent IS NULL OR agent = :agent) AND (:channel IS NULL OR channel = :channel)
        AND (:platform_id IS NULL OR platform_id = :platform_id) AND (:sender_id IS NULL OR sender_id = :sender_id)
        AND (:since IS NULL OR created_at >= :since) AND (:until IS NULL OR created_at < :until) AND id < :before
 """
-# What is open or dead is read by its partial index; what is done, among the newest rows.
+# What is open or dead is read by its partial index; what is done, among the newest rows before the wanted time or row.
 _OPEN = f"""
     SELECT id
       FROM messages INDEXED BY messages_open
-     WHERE trigger = 1 AND (status = 'pending' OR status = 'processing') {_WHERE}
+     WHERE trigger = 1 AND (status = 'pending' OR status = 'processing') {FILTERED}
 """
 _LAST = " ORDER BY id DESC LIMIT :limit"
 _IDS = {
     "waiting": f"{_OPEN} AND status = 'pending' {_LAST}",
     "running": f"{_OPEN} AND status = 'processing' {_LAST}",
-    "dead": "SELECT id FROM messages WHERE status = 'dead'" + _WHERE + _LAST,
+    "dead": "SELECT id FROM messages WHERE status = 'dead'" + FILTERED + _LAST,
     "done": f"""
     SELECT id
       FROM messages
-     WHERE id > (SELECT max(id) FROM messages) - {SEARCHED} AND (status = 'completed' OR status = 'cancelled')
-       AND trigger = 1 {_WHERE} {_LAST}
+     WHERE id > :top - {SEARCHED} AND (status = 'completed' OR status = 'cancelled')
+       AND trigger = 1 {FILTERED} {_LAST}
 """,
 }
 _MORE = "SELECT updated_at, substr(message, 1, :shown) FROM messages WHERE id = :row"
 
 
+MADE_FROM = "SELECT id, created_at FROM messages WHERE id >= :row ORDER BY id LIMIT 1"
+
+
+def _top(conn: apsw.Connection, wanted: Filter) -> int:
+    """Of the rows that may be wanted, the newest: found by halves, since later rows were made later."""
+    newest: int = scalar(conn, "SELECT ifnull(max(id), 0) FROM messages")
+    low, high = 1, min(newest, wanted.before) + 1
+    while wanted.until_ms is not None and low < high:
+        middle = (low + high) // 2
+        found = rows(conn, MADE_FROM, {"row": middle})
+        if not found or found[0][1] >= wanted.until_ms:
+            high = middle
+        else:
+            low = found[0][0] + 1
+    return high
+
+
 def messages(conn: apsw.Connection, state: State, wanted: Filter, *, limit: int, now_ms: int) -> list[WorkRow]:
-    """The newest messages in this state, newest first.
+    """The newest messages in this state, newest first; those that are done, of the ``SEARCHED`` before the wanted time.
 
     Where a reason is asked for, it is looked for among the newest 500 of the others.
     """
     looked_at = limit if wanted.reason is None else max(limit, _LOOKED_AT)
-    values = {
-        "agent": wanted.agent,
-        "channel": wanted.of.channel,
-        "platform_id": wanted.of.platform_id,
-        "sender_id": wanted.of.sender_id,
-        "since": wanted.since_ms,
-        "until": wanted.until_ms,
-        "before": wanted.before,
-        "limit": looked_at,
-    }
+    values = {**wanted.values(), "limit": looked_at, **({"top": _top(conn, wanted)} if state == "done" else {})}
     busy_agents: dict[str, int] = {}
     found = (
         one(conn, id_, now_ms=now_ms, only=wanted.reason, busy_agents=busy_agents)
@@ -158,19 +178,15 @@ class AnswerRow(Reason):
 
 # What is open or dead stands in a partial index: by the row's number, all that was ever sent would be looked at.
 _ANSWER_IDS = {
-    "waiting": """
+    "waiting": f"""
     SELECT id
       FROM responses INDEXED BY responses_open
-     WHERE (status = 'pending' OR status = 'delivering') AND id < :before
-     ORDER BY id DESC
-     LIMIT :limit
+     WHERE (status = 'pending' OR status = 'delivering') {FILTERED} {_LAST}
 """,
-    "dead": """
+    "dead": f"""
     SELECT id
       FROM responses INDEXED BY responses_dead
-     WHERE status = 'dead' AND coalesce(failure, '') NOT IN ('not_fetched', 'called_off') AND id < :before
-     ORDER BY id DESC
-     LIMIT :limit
+     WHERE status = 'dead' AND coalesce(failure, '') NOT IN ('not_fetched', 'called_off') {FILTERED} {_LAST}
 """,
 }
 _ANSWER_ROWS = """
@@ -184,10 +200,14 @@ _ANSWER_ROWS = """
 
 
 def answers(
-    conn: apsw.Connection, state: Literal["waiting", "dead"], *, before: int, limit: int, now_ms: int
+    conn: apsw.Connection, state: Literal["waiting", "dead"], wanted: Filter, *, limit: int, now_ms: int
 ) -> list[AnswerRow]:
-    """The newest answers that wait, or that could not be sent, newest first."""
-    ids = [id_ for (id_,) in rows(conn, _ANSWER_IDS[state], {"before": before, "limit": limit})]
+    """The newest answers that wait, or that could not be sent, newest first.
+
+    A reason is looked for among the newest 500 of the others.
+    """
+    looked_at = limit if wanted.reason is None else max(limit, _LOOKED_AT)
+    ids = [id_ for (id_,) in rows(conn, _ANSWER_IDS[state], {**wanted.values(), "limit": looked_at})]
     found = rows(conn, _ANSWER_ROWS, {"ids": json.dumps(ids), "shown": _SHOWN})
     listed: list[AnswerRow] = []
     for id_, message_id, created_at, channel, chat_id, chat_name, sender, agent, text, attempts in found:
@@ -195,6 +215,10 @@ def answers(
         if facts is None:
             continue
         reason = why_sentences.of_response(facts, channel, now_ms)
+        if wanted.reason not in (None, reason.state):
+            continue
+        if len(listed) == limit:
+            break
         listed.append(
             {
                 "id": id_,

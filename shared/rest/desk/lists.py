@@ -13,27 +13,13 @@ from shared.db.views.conversation import TalkLine
 from shared.db.views.desk import conversations, unanswered
 from shared.db.views.desk.conversations import Found, TalkPlace
 from shared.db.views.desk.unanswered import UnansweredRow, What
-from shared.db.views.why import Of
-from shared.db.views.work import AnswerRow, Filter, WorkRow
-from shared.rest.http.common import LimitQuery, PageQuery
+from shared.db.views.work import AnswerRow, WorkRow
+from shared.rest.http.common import FilterQuery, LimitQuery
 from shared.rest.http.endpoint import Endpoint, Query, endpoint
 from shared.rest.http.service import Service
-from shared.rest.resources.dropped_and_events import place_of
+from shared.rest.resources.dropped_and_events import filter_of, place_of
 
 _BUSY = {503: "too many long reads run at once: try again later"}
-
-
-class WorkQuery(PageQuery):
-    """*reason*: a word as in ``state`` of the rows. *since*, *until*: made from then, before then, in ms UTC."""
-
-    agent: str | None = Field(default=None, max_length=64)
-    chatId: int | None = Field(default=None, ge=1)
-    channel: str | None = Field(default=None, max_length=32)
-    senderId: str | None = Field(default=None, max_length=200)
-    reason: str | None = Field(default=None, max_length=64)
-    since: int | None = Field(default=None, ge=0)
-    until: int | None = Field(default=None, ge=0)
-    limit: int = Field(default=50, ge=1, le=200)
 
 
 class LogQuery(LimitQuery):
@@ -67,7 +53,7 @@ class FindQuery(Query):
 
 
 def _list_of(state: work.State, what: str) -> Endpoint:
-    async def run(service: Service, *, query: WorkQuery, request: Request) -> list[WorkRow]:
+    async def run(service: Service, *, query: FilterQuery, request: Request) -> list[WorkRow]:
         wanted = partial(_read_messages, state=state, query=query, now_ms=service.now_ms())
         return await service.background_reads.read(lambda conn, _: wanted(conn), request.receive)
 
@@ -76,23 +62,24 @@ def _list_of(state: work.State, what: str) -> Endpoint:
     return endpoint("GET", f"/api/lists/{state}", {404: "there is no such chat", **_BUSY})(run)
 
 
-def _read_messages(conn: apsw.Connection, *, state: work.State, query: WorkQuery, now_ms: int) -> list[WorkRow]:
-    channel, platform_id = query.channel, None
-    if query.chatId is not None:
-        channel, platform_id = place_of(conn, query.chatId)
-    of = Of(sender_id=query.senderId, channel=channel, platform_id=platform_id)
-    wanted = Filter(query.agent, of, query.reason, query.since, query.until, query.before)
-    return work.messages(conn, state, wanted, limit=query.limit, now_ms=now_ms)
+def _read_messages(conn: apsw.Connection, *, state: work.State, query: FilterQuery, now_ms: int) -> list[WorkRow]:
+    return work.messages(conn, state, filter_of(conn, query), limit=query.limit, now_ms=now_ms)
+
+
+def _read_answers(
+    conn: apsw.Connection, *, state: Literal["waiting", "dead"], query: FilterQuery, now_ms: int
+) -> list[AnswerRow]:
+    return work.answers(conn, state, filter_of(conn, query), limit=query.limit, now_ms=now_ms)
 
 
 def _answers_of(state: Literal["waiting", "dead"], path: str, what: str) -> Endpoint:
-    async def run(service: Service, *, query: PageQuery, request: Request) -> list[AnswerRow]:
-        found = partial(work.answers, state=state, before=query.before, limit=query.limit, now_ms=service.now_ms())
+    async def run(service: Service, *, query: FilterQuery, request: Request) -> list[AnswerRow]:
+        found = partial(_read_answers, state=state, query=query, now_ms=service.now_ms())
         return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
 
     run.__name__ = f"get_{path}"
     run.__doc__ = f"List {what}"
-    return endpoint("GET", f"/api/lists/{path}", _BUSY)(run)
+    return endpoint("GET", f"/api/lists/{path}", {404: "there is no such chat", **_BUSY})(run)
 
 
 @endpoint("GET", "/api/chats/{id}/log", {404: "there is no such chat", **_BUSY})
@@ -137,7 +124,7 @@ ENDPOINTS = (
     _list_of("waiting", "the messages that wait for a turn, planned ones too"),
     _list_of("running", "the messages that turns are processing"),
     _list_of("dead", "the dead messages"),
-    _list_of("done", "the messages that are completed or cancelled, among the newest 50 000"),
+    _list_of("done", "the messages that are over, among the newest 50 000 before ``until`` or ``before``"),
     _answers_of(
         "waiting", "sending", "the answers that are not delivered yet, newest first, each with what it waits for."
     ),

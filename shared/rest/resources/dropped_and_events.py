@@ -9,7 +9,9 @@ from shared.db.engine import named_rows
 from shared.db.roster import chats
 from shared.db.views import history
 from shared.db.views.history import DroppedView, EventView
-from shared.rest.http.common import PageQuery
+from shared.db.views.why import Of
+from shared.db.views.work import Filter
+from shared.rest.http.common import FilterQuery, PageQuery
 from shared.rest.http.endpoint import Query, endpoint
 from shared.rest.http.service import Service
 
@@ -72,6 +74,19 @@ def place_of(conn: apsw.Connection, chat_id: int) -> tuple[str, str]:
     if chat is None:
         raise NotFound(f"there is no chat {chat_id}; GET /api/chats lists them")
     return chat.channel, chat.platform_id
+
+
+def filter_of(conn: apsw.Connection, query: FilterQuery) -> Filter:
+    """What a list of messages or answers is asked for.
+
+    Raises:
+        NotFound: there is no such chat.
+    """
+    channel, platform_id = query.channel, None
+    if query.chatId is not None:
+        channel, platform_id = place_of(conn, query.chatId)
+    of = Of(sender_id=query.senderId, channel=channel, platform_id=platform_id)
+    return Filter(query.agent, of, query.reason, query.since, query.until, query.before)
 
 
 @endpoint("GET", "/api/events")

@@ -49,14 +49,16 @@ class ComparisonView(TypedDict):
 class HealthView(TypedDict):
     """*notReady*: a sentence for each thing that stops the work. *needsYou*: for each that needs a person meanwhile.
 
-    *problems*: both; *ok*: there is none. *uptime*: of ``api``, in seconds. *lastSweep*: ms UTC.
-    *replica* is null where ``api`` knows no Litestream, *comparison* where none was made.
+    *asWanted*: for each
+    agent that an operator paused. *problems*: the first two; *ok*: there is none. *uptime*: of ``api``, in seconds.
+    *lastSweep*: ms UTC. *replica* is null where ``api`` knows no Litestream, *comparison* where none was made.
     """
 
     ok: bool
     problems: list[str]
     notReady: list[str]
     needsYou: list[str]
+    asWanted: list[str]
     uptime: int
     functions: dict[str, FunctionHealth]
     lastSweep: int | None
@@ -96,6 +98,7 @@ async def get_health(service: Service) -> HealthView:
         "problems": problems,
         "notReady": found.stops,
         "needsYou": found.needs,
+        "asWanted": health.paused_by_hand(service.reader) if service.past is None else [],
         "uptime": (now_ms - service.started_at) // 1000,
         "functions": {name: {"running": is_running} for name, is_running in running.items()},
         "lastSweep": last_sweep,

@@ -22,11 +22,12 @@ from shared.db.views.responses import DeadResponse, RecentResponse, ResponseView
 from shared.queue import schedules, series
 from shared.queue.schedules import LATEST_MS
 from shared.queue.series import When
-from shared.rest.http.common import OK, BatchQuery, Ok, PageQuery
+from shared.rest.http.common import OK, BatchQuery, DeadQuery, Ok
 from shared.rest.http.endpoint import Body, Query, RequestRefused, endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.channels import files
 from shared.rest.resources.channels.files import FileId
+from shared.rest.resources.dropped_and_events import filter_of
 from shared.rest.resources.messages import CHANNEL_NAME, ChannelOrAccount, Name, Stored
 from shared.roster.changes import takes_settings_of
 
@@ -203,10 +204,11 @@ async def ack(service: Service, *, id: int) -> Ok:
     return OK
 
 
-@endpoint("GET", "/api/responses/dead")
-async def get_dead(service: Service, *, query: PageQuery) -> list[DeadResponse]:
+@endpoint("GET", "/api/responses/dead", {404: "there is no such chat"})
+async def get_dead(service: Service, *, query: DeadQuery) -> list[DeadResponse]:
     """List the dead responses, each with the reason: sending failed, or no client fetched them; newest first."""
-    return response_views.dead_responses(service.reader, before=query.before, limit=query.limit, now_ms=clock.now_ms())
+    wanted = filter_of(service.reader, query)
+    return response_views.dead_responses(service.reader, wanted, limit=query.limit, now_ms=clock.now_ms())
 
 
 @endpoint("POST", "/api/responses/dead/retry")

@@ -61,9 +61,8 @@ def _ask(call: ToolCall, given: AskUserQuestion) -> str:
         card=card,
     )
     return (
-        f"Asked in {there.name} as {asked}. Don't wait for it: the answer comes as a message of its own, which names "
-        f"the question. If nobody answers until {cards.when(expires_at)}, none comes. End this turn, unless there is "
-        "more to do without the answer."
+        f"Asked in {there.name} as {asked}. The answer comes as a message of its own, which names the question. "
+        f"If nobody answers until {cards.when(expires_at)}, none comes."
     )
 
 
@@ -87,7 +86,8 @@ TOOLS = (
     Tool(
         "ask_user_question",
         "Ask the person something, with up to 8 answers to choose from as buttons, or without any for a free text. "
-        "This returns at once: the answer comes later as a message of its own, which starts a new turn.",
+        "This returns at once: the answer comes later as a message of its own, which starts a new turn. Don't "
+        "wait for it: end this turn, unless there is more to do without the answer.",
         AskUserQuestion,
         _ask,
         kicks=("deliver",),

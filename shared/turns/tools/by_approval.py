@@ -101,7 +101,7 @@ def _request(call: ToolCall, action: str, arguments: dict[str, Any], why: Line) 
     )
     return (
         f"Asked for approval as {asked.approval_id}: an owner or admin decides until {cards.when(asked.expires_at)}. "
-        "Nothing is done before that. The decision comes as a message of its own; don't wait for it."
+        "Nothing is done before that. The decision comes as a message of its own."
     )
 
 
@@ -109,7 +109,7 @@ TOOLS = (
     Tool(
         "create_agent",
         "Ask an owner to create another agent like you, with instructions of its own. Once it is approved, you can "
-        "write to it with send_to_agent. The decision comes as a message.",
+        "write to it with send_to_agent. The decision comes as a message: don't wait for it.",
         CreateAgent,
         _create_agent,
         permission="approval",
@@ -118,7 +118,7 @@ TOOLS = (
     Tool(
         "register_agent_group",
         "Ask an owner to let one of your destination agents answer in one of your destination chats, where it is "
-        "mentioned. The decision comes as a message.",
+        "mentioned. The decision comes as a message: don't wait for it.",
         RegisterAgentGroup,
         _register_agent_group,
         permission="approval",
@@ -129,7 +129,7 @@ TOOLS = (
         "Ask an owner to let you, or a destination agent, answer in one of your destination chats, or to change when: "
         "settings are engage_mode (mention, mention-sticky, pattern), engage_pattern, sender_scope (all, known), "
         "ignored_message_policy (drop, accumulate), session_mode (shared, per-thread, agent-shared), priority, "
-        "while_busy, debounce_ms. The decision comes as a message.",
+        "while_busy, debounce_ms. The decision comes as a message: don't wait for it.",
         ChangeWiring,
         _change_wiring,
         permission="approval",
@@ -146,7 +146,8 @@ TOOLS = (
     ),
     Tool(
         "change_instructions",
-        "Ask an approver to replace your instructions by a text of yours. The decision comes as a message.",
+        "Ask an approver to replace your instructions by a text of yours. The decision comes as a message: "
+        "don't wait for it.",
         ChangeInstructions,
         _change_instructions,
         permission="approval",

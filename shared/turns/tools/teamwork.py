@@ -90,7 +90,7 @@ def _send(call: ToolCall, given: SendToAgent) -> str:
         limits=call.limits,
         now_ms=call.now_ms,
     )
-    answer = "Its answer comes as a message of its own; don't wait for it." if given.kind in ("message", "task") else ""
+    answer = "Its answer comes as a message of its own." if given.kind in ("message", "task") else ""
     along = "" if call.file is None else f" with {call.file.name}"
     if given.within is not None:
         answer = f"{answer} If there is none within {given.within}, you are woken."
@@ -186,7 +186,8 @@ TOOLS = (
     Tool(
         "send_to_agent",
         "Write to another agent that list_destinations or list_team names. This returns at once; its answer comes "
-        "later as a message of its own, and what you say about it then goes to the person for whom you asked.",
+        "later as a message of its own, so don't wait for it, and what you say about it then goes to the person for "
+        "whom you asked.",
         SendToAgent,
         _send,
         kicks=("dispatch",),

@@ -1,8 +1,10 @@
 """Commands that need no running emulator: errors say what to do, and have exit codes of their own."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from typer.testing import CliRunner
 
@@ -128,3 +130,19 @@ def test_a_start_does_not_import_the_commands_over_rest() -> None:
         )
         for module in ("emulator.cli.commands", "emulator.cli.client"):
             assert (module in done.stdout.split()) is is_loaded, (command, module)
+
+
+def test_what_has_no_api_prints_json_too(tmp_path: Path) -> None:
+    def shown(*arguments: str, code: int = 0) -> Any:
+        done = runner.invoke(app, [*arguments, "--json"])
+        assert done.exit_code == code, done.output
+        return json.loads(done.stdout)
+
+    assert {"postroom", "python", "apsw"} <= shown("version").keys()
+    template = Path(__file__).parents[3] / "template.yaml"
+    assert shown("validate", "--template", str(template)) == {"ok": True, "problems": []}
+    broken = tmp_path / "template.yaml"
+    broken.write_text("Resources: 7")
+    found = shown("validate", "--template", str(broken), code=78)
+    assert (found["ok"], len(found["problems"]) > 0) == (False, True)
+    assert shown("data", "reset", "--state", str(tmp_path / "none")) == {"state": str(tmp_path / "none"), "left": []}

@@ -34,6 +34,12 @@ def test_every_command_is_in_the_docs(name: str) -> None:
     assert re.search(rf"`emulator {name}[ `]", TEXT)
 
 
+# `exec` prints what its command prints.
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"exec"}))
+def test_every_command_prints_json(name: str) -> None:
+    assert any("--json" in parameter.opts for parameter in COMMANDS[name].params)
+
+
 @pytest.mark.parametrize("path", [*DOCS.glob("*.md"), DOCS.parent / "README.md"], ids=lambda path: path.name)
 def test_no_document_names_an_unknown_command_or_option(path: Path) -> None:
     for line in re.findall(r"`(?:\.venv/bin/)?emulator ([a-z][^`]*)`", path.read_text()):

@@ -112,6 +112,61 @@ def test_a_refused_request_says_why(play, path, body, status, why):
     play(scenario)
 
 
+async def answered(message):
+    """Something came of every message."""
+
+
+async def unmeant(message):
+    """Nothing came of any."""
+    return f"Message {message} was not meant for any agent\x1b[2J."
+
+
+def test_a_message_of_which_nothing_came_is_told_in_one_dim_line(capsys):
+    for prompt, shown in (("> ", ("\r\033[K\033[2m", "\033[0m> ")), ("", ("", ""))):
+        steps = asyncio.Queue()
+        for step in (ChatEvent("delivered", "7"), None):
+            steps.put_nowait(step)
+        asyncio.run(chat.ChatScreen(prompt, unmeant).follow(steps))
+        before, after = shown
+        assert capsys.readouterr().out == f"{before}  Message 7 was not meant for any agent\\x1b[2J.\n{after}"
+
+
+def test_once_ends_with_the_reason_when_nothing_comes_of_the_message(capsys):
+    async def replies(explain, *events):
+        steps = asyncio.Queue()
+        for event in events:
+            steps.put_nowait(event)
+        return await chat._replies(steps, 0.05, " Look there.", explain)
+
+    delivered = ChatEvent("delivered", "7")
+    assert asyncio.run(replies(unmeant, delivered)) == 75
+    assert capsys.readouterr().err == "No reply. Message 7 was not meant for any agent\\x1b[2J. Look there.\n"
+    assert asyncio.run(replies(answered, delivered)) == 75
+    assert capsys.readouterr().err == "No reply within 0.05 s. Look there.\n"
+    assert asyncio.run(replies(unmeant, ChatEvent("reply", "pong"), delivered)) == 0
+
+
+def test_each_event_is_a_line_of_json_where_that_is_asked_for(capsys):
+    async def follow(*events):
+        steps = asyncio.Queue()
+        for event in (*events, None):
+            steps.put_nowait(event)
+        await chat.ChatScreen("", unmeant, as_json=True).follow(steps)
+
+    asyncio.run(follow(ChatEvent("reply", "pong\x1b"), ChatEvent("delivered", "7")))
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["event"] for each in lines] == ["reply", "trouble"]
+    assert lines[0]["text"] == "pong\x1b"
+
+
+def test_a_delivered_message_of_this_chat_is_an_event():
+    speaker = Speaker("", "telegram", ANA, "Ana", "-100")
+    news = {"platform": "telegram", "chat": "-100", "kind": "message", "message": "7", "state": "delivered"}
+    assert chat_events._step("delivery", news, speaker) == ChatEvent("delivered", "7")
+    assert chat_events._step("delivery", {**news, "kind": "callback_query"}, speaker) is None
+    assert chat_events._step("delivery", {**news, "state": "pending"}, speaker) is None
+
+
 def terminal(world, platform="telegram", **more):
     options = {"base_url": world.platforms.url, "person": "ana", "once": "hello", "timeout_s": 60.0, **more}
     return asyncio.to_thread(chat.run_chat, platform, **options)
@@ -437,7 +492,7 @@ def test_nothing_that_is_said_in_a_chat_acts_on_the_terminal(capsys, kind, shown
     steps = asyncio.Queue()
     for step in (ChatEvent(kind, HOSTILE), None):
         steps.put_nowait(step)
-    asyncio.run(chat.ChatScreen("Ana\x1b[2J> ").follow(steps))
+    asyncio.run(chat.ChatScreen("Ana\x1b[2J> ", answered).follow(steps))
     said = capsys.readouterr()
     assert said.out == f"\r\033[K{shown}Ana\\x1b[2J> "
     assert said.err == "\r\033[KThe emulator has stopped.\n"

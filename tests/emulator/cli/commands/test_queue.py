@@ -125,7 +125,8 @@ def test_running_messages_are_listed_and_cancelled(postroom: Postroom) -> None:
     put(postroom.conn, "slow", given_id="m_6")
     take(postroom.conn)
     (_, line) = postroom.run("messages", "list", "--status", "processing").stdout.splitlines()
-    assert line.split()[:5] == ["m_6", "assistant", "telegram", "Ana", "slow"]
+    assert line.split()[:4] == ["m_6", "assistant", "telegram", "Ana"]
+    assert "Agent assistant is working on it now." in line
     assert postroom.run("messages", "cancel", "m_6").stdout == "Message m_6 is cancelled.\n"
     assert statuses(postroom, "messages") == ["cancelled"]
 
@@ -138,11 +139,40 @@ def test_pending_messages_are_listed_with_what_they_wait_for(postroom: Postroom)
     with transaction(postroom.conn):
         turns.fail(postroom.conn, claim, Failure("the model is busy", retryable=True), ONCE, now_ms=NOW)
     put(postroom.conn, "fresh", agent="assistant", chat="200")
-    _, first, second = postroom.run("messages", "list", "--status", "pending").stdout.splitlines()
+    _, second, first = postroom.run("messages", "list", "--status", "pending").stdout.splitlines()
     assert first.split()[0] == "m_9"
     assert " 1         An attempt failed, and it is tried again by itself: the model is busy.  " in first
     assert "It is due, and dispatch takes it within seconds." in second
-    assert [each["retryCount"] for each in postroom.json("messages", "list", "--status", "pending")] == [1, 0]
+    assert [each["attempts"] for each in postroom.json("messages", "list", "--status", "pending")] == [0, 1]
+
+
+def test_completed_messages_are_listed_and_filtered(postroom: Postroom) -> None:
+    for name, chat, sender in (("m_10", "100", "5"), ("m_11", "200", "6")):
+        put(postroom.conn, given_id=name, chat=chat, sender_id=sender)
+    postroom.conn.execute("UPDATE messages SET status = 'completed'")
+    number = str(make_chat(postroom.conn, "200"))
+    one = ["messages", "list", "--status", "completed", "--limit", "1"]
+    head, line, _, older = postroom.run(*one).stdout.splitlines()
+    assert (head.split()[-2:], line.split()[0]) == (["why", "until"], "m_11")
+    assert "Agent assistant read it, and said nothing to it alone." in line
+    assert older.startswith("Older ones: --before ")
+    for filters, found in (
+        ([], ["m_11", "m_10"]),
+        (["--chat", number], ["m_11"]),
+        (["--person", "5", "--agent", "assistant"], ["m_10"]),
+        (["--agent", "coder"], []),
+        (["--reason", "no_answer", "--channel", "telegram"], ["m_11", "m_10"]),
+        (["--reason", "answered"], []),
+        (["--since", "2027-01-15T08:00:00Z"], ["m_11", "m_10"]),
+        (["--until", "2027-01-15T08:00:00Z"], []),
+        (["--since", "1m"], ["m_11", "m_10"]),
+    ):
+        listed = postroom.json("messages", "list", "--status", "completed", *filters)
+        assert [each["id"] for each in listed] == found, filters
+    assert postroom.run(*one, "--agent", "coder").stdout == "There is no completed message like this.\n"
+    assert "--since 'soon' is no instant: write 2027-01-31T09:00, or 30m" in postroom.refused(
+        *one, "--since", "soon", code=65
+    )
 
 
 def test_the_queue_is_shown_in_numbers(postroom: Postroom) -> None:
@@ -184,6 +214,22 @@ def test_dead_responses_are_listed_shown_retried_and_discarded(postroom: Postroo
     assert statuses(postroom, "responses") == ["pending", "dead"]
     assert postroom.run("responses", "retry", "--all").stdout == "1 response is sent again.\n"
     assert statuses(postroom, "responses") == ["pending", "pending"]
+
+
+def test_responses_that_wait_are_listed_with_why_and_filtered_as_dead_ones_are(postroom: Postroom) -> None:
+    dead, waiting = kill_response(postroom, "gone"), answer(postroom.conn, "on its way", agent="assistant")
+    _, line = postroom.run("responses", "list", "--status", "waiting").stdout.splitlines()
+    assert line.split()[0] == str(waiting)
+    assert f"Its answer, response {waiting}, goes out within seconds." in line
+    for status, number in (("waiting", waiting), ("dead", int(dead))):
+        for filters, found in (
+            (["--agent", "assistant"], [number]),
+            (["--agent", "coder"], []),
+            (["--until", "2020-01-01T00:00"], []),
+            (["--reason", "planned"], []),
+        ):
+            listed = postroom.json("responses", "list", "--status", status, *filters)
+            assert [each["id"] for each in listed] == found, filters
 
 
 # -- schedules

@@ -10,13 +10,16 @@ from emulator.base import errors
 from emulator.cli import client
 from emulator.cli.app import app
 from emulator.cli.client import RestClient
+from emulator.cli.commands import status
 from emulator.cli.output import local_time
 from shared.core.time import clock
 from shared.db.engine import meta
 from shared.db.engine.connection import transaction
-from shared.db.platforms import channel_pauses
+from shared.db.platforms import channel_pauses, channel_watches
+from shared.db.platforms.channel_watches import ChannelWatch
 from shared.db.replica.last_comparison import LastComparison
 from shared.db.roster import agent_pauses
+from shared.db.spending import budgets
 from shared.runtime.kick import Listener
 from tests.emulator.cli.commands.conftest import Postroom
 from tests.support import NOW, make_owner
@@ -58,11 +61,37 @@ def test_an_agent_that_can_not_work_is_named_and_one_paused_by_hand_is_not(postr
         assert f"  needs you: {sentence}" in postroom.run("status", code=1).stdout
     finally:
         postroom.run("agents", "resume", "assistant")
-    postroom.run("agents", "pause", "assistant")
+    postroom.run("agents", "pause", "assistant", "--reason", "on holiday")
     try:
         assert not any("assistant" in each for each in needs(postroom))
+        sentence = "agent assistant is paused (by_hand), and its messages wait: on holiday. When it is mended: emulator"
+        assert f"  as you want it: {sentence} agents resume assistant" in postroom.run("status", code=1).stdout
     finally:
         postroom.run("agents", "resume", "assistant")
+
+
+def test_a_deaf_channel_and_a_used_up_budget_are_named(postroom: Postroom) -> None:
+    with transaction(postroom.conn):
+        watch = ChannelWatch("telegram", NOW, None, None, 0, "deaf", "elsewhere", "no webhook is registered", NOW)
+        channel_watches.put(postroom.conn, watch)
+        budgets.put(postroom.conn, None, "day", "tokens", 0, now_ms=NOW)
+    try:
+        said = postroom.run("status", code=1).stdout
+        assert "  needs you: telegram receives nothing: no webhook is registered. To mend it: " in said
+        assert "  needs you: the budget in tokens of all agents for this day is used up, so messages wait" in said
+    finally:
+        postroom.conn.execute("DELETE FROM channel_watches")
+        postroom.conn.execute("DELETE FROM budgets")
+
+
+def test_a_time_is_told_in_the_same_words_here_and_elsewhere() -> None:
+    facts = {
+        "pid": 7, "ready": True, "state": "/s", "uptime_s": 2922.4, "notReady": [], "needsYou": [], "asWanted": [],
+        "urls": {}, "functions": [], "proven": None,
+    }  # fmt: skip
+    assert next(iter(status._emulator_lines(facts))) == "emulator[7] ready, up 48 min 42 s, state /s"
+    elsewhere = {"replica": None, "uptime": 2922, "functions": {}, "lastSweep": None}
+    assert status._health(elsewhere, None)["api"] == "up, for 48 min 42 s"
 
 
 def test_what_runs_is_well(postroom: Postroom, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,10 @@
 import pytest
 
 from shared.core.errors import NotFound, WrongState
-from shared.db.engine import named_rows
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import dead_responses, fetched_responses, responses
 from shared.db.views import responses as response_views
+from shared.db.views.work import Filter
 from tests.support import NOW, answer, column, plan, row
 
 DAY = 24 * 60 * 60 * 1000
@@ -84,9 +84,7 @@ def test_a_deleted_response_is_gone_and_its_id_is_never_used_again(conn):
     with transaction(conn):
         dead_responses.delete(conn, newest, now_ms=NOW)
     assert column(conn, "SELECT message FROM responses ORDER BY id") == ["older", ""]
-    assert [
-        each["id"] for each in response_views.dead_responses(conn, before=named_rows.NEWEST, limit=10, now_ms=NOW)
-    ] == [older]
+    assert [each["id"] for each in response_views.dead_responses(conn, Filter(), limit=10, now_ms=NOW)] == [older]
     for verb in (dead_responses.retry, dead_responses.delete):
         with pytest.raises(NotFound), transaction(conn):
             verb(conn, newest, now_ms=NOW)

@@ -83,7 +83,7 @@ def test_each_row_says_why_it_stands_there(some):
 def test_answers_say_what_they_wait_for(conn):
     first, second = answer(conn, "one"), answer(conn, "two")
 
-    found = work.answers(conn, "waiting", before=2**63 - 1, limit=5, now_ms=NOW)
+    found = work.answers(conn, "waiting", Filter(), limit=5, now_ms=NOW)
 
     assert [(each["id"], each["state"]) for each in found] == [(second, "answer_behind"), (first, "answer_due")]
     assert found[0]["reason"] == f"Its answer, response {second}, comes after response {first} of the same chat."
@@ -94,12 +94,57 @@ def test_an_answer_that_could_not_be_sent_is_in_the_other_list(conn):
     with transaction(conn):
         conn.execute("UPDATE responses SET status = 'dead', failure = 'error', last_error = 'no rights'")
 
-    assert work.answers(conn, "waiting", before=2**63 - 1, limit=5, now_ms=NOW) == []
-    (found,) = work.answers(conn, "dead", before=2**63 - 1, limit=5, now_ms=NOW)
+    assert work.answers(conn, "waiting", Filter(), limit=5, now_ms=NOW) == []
+    (found,) = work.answers(conn, "dead", Filter(), limit=5, now_ms=NOW)
     assert (found["id"], found["reason"]) == (
         row,
         f"Its answer, response {row}, could not be sent: no rights. Send it again, or discard it.",
     )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (Filter(agent="coder"), ["second"]),
+        (Filter(of=Of(channel="telegram", platform_id="200")), ["second"]),
+        (Filter(of=Of(sender_id="6")), ["second"]),
+        (Filter(since_ms=NOW + 10), ["second"]),
+        (Filter(until_ms=NOW + 10), ["first"]),
+        (Filter(reason="answer_due"), ["second", "first"]),
+        (Filter(reason="answer_retry"), []),
+    ],
+    ids=["agent", "chat", "person", "since", "until", "reason", "other reason"],
+)
+def test_answers_are_filtered_as_messages_are(conn, wanted, found):
+    answer(conn, "first")
+    row = answer(conn, "second", chat="200")
+    conn.execute("UPDATE responses SET agent = 'coder', sender_id = '6', created_at = ? WHERE id = ?", (NOW + 10, row))
+    assert [each["text"] for each in work.answers(conn, "waiting", wanted, limit=5, now_ms=NOW)] == found
+
+
+def test_what_is_done_is_looked_for_before_the_wanted_time(conn, monkeypatch):
+    """Also behind more rows than are looked at, where ids are missing, and where rows were made at one instant."""
+    for number in range(9):
+        end(conn, put(conn, str(number), now_ms=NOW + number // 2 * 10), "completed")
+    conn.execute("DELETE FROM messages WHERE message = '4'")
+    assert texts(conn, "done", Filter(until_ms=NOW + 20)) == ["3", "2", "1", "0"]
+    assert texts(conn, "done", Filter(since_ms=NOW + 10, until_ms=NOW + 30)) == ["5", "3", "2"]
+    assert texts(conn, "done", Filter(until_ms=NOW)) == []
+    tops = [work._top(conn, Filter(until_ms=NOW + at)) for at in (0, 1, 20, 21, 1000)]
+    assert tops == [1, 3, 5, 7, 10]
+    assert work._top(conn, Filter(before=4)) == 5
+
+
+def test_the_time_of_a_row_is_read_by_its_id(conn):
+    assert all("INTEGER PRIMARY KEY" in step for step in plan(conn, work.MADE_FROM, row=1))
+    names = ("agent", "channel", "platform_id", "sender_id", "since", "until", "before", "limit", "top")
+    assert any("PRIMARY KEY (rowid>?" in step for step in plan(conn, work._IDS["done"], **dict.fromkeys(names)))
+
+
+@pytest.mark.parametrize(("state", "index"), [("waiting", "responses_open"), ("dead", "responses_dead")])
+def test_answers_are_read_by_their_index(conn, state, index):
+    names = ("agent", "channel", "platform_id", "sender_id", "since", "until", "before", "limit")
+    assert any(index in step for step in plan(conn, work._ANSWER_IDS[state], **dict.fromkeys(names)))
 
 
 def test_one_message_by_its_row(conn):

@@ -21,7 +21,7 @@ def test_a_message_for_another_agent_asks_for_a_turn_and_its_answer_comes_back_h
     with running(conn, db) as turn:
         team_mate(conn)
         answer = turn.say("send_to_agent", agent="bob", text="what is 6 x 7?")
-        assert answer == "Sent to agent bob. Its answer comes as a message of its own; don't wait for it."
+        assert answer == "Sent to agent bob. Its answer comes as a message of its own."
         assert "dispatch" in turn.process.kicked
     sent = row(conn, "messages")
     assert (sent["agent"], sent["from_agent"], sent["message"]) == ("bob", "assistant", "what is 6 x 7?")

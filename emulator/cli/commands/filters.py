@@ -1,0 +1,58 @@
+"""The options that choose rows of a list: by time, agent, chat, person and reason."""
+
+import re
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from emulator.base import errors
+from shared.core.time import clock
+from shared.core.time.durations import parse_ms
+
+Agent = Annotated[str | None, typer.Option("--agent", help="Only of this agent.")]
+Chat = Annotated[int | None, typer.Option(min=1, help="Only in the chat with this number in `chats list`.")]
+Person = Annotated[str | None, typer.Option(help="Only of the person with this id on the platform.")]
+Channel = Annotated[str | None, typer.Option(help="Only on this channel.")]
+Reason = Annotated[str | None, typer.Option(help="Only for this reason, such as agent_paused (`state` of --json).")]
+Instant = Annotated[
+    str | None, typer.Option(metavar="WHEN", help="Only from then on: 2027-01-31T09:00, or 30m, 24h, 7d ago.")
+]
+Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Only before then, likewise.")]
+Before = Annotated[int | None, typer.Option(min=1, help="Only rows before this one: the next page.")]
+Limit = Annotated[int, typer.Option(min=1, max=200, help="The maximum number of rows.")]
+
+_DAYS = re.compile(r"([1-9][0-9]{0,4})d")
+
+
+def given(
+    agent: str | None,
+    chat: int | None,
+    person: str | None,
+    channel: str | None,
+    reason: str | None,
+    since: str | None,
+    until: str | None,
+    before: int | None,
+) -> dict[str, Any]:
+    """The chosen filters, as REST takes them."""
+    named = {"agent": agent, "chatId": chat, "senderId": person, "channel": channel, "reason": reason, "before": before}
+    times = {"since": _instant("--since", since), "until": _instant("--until", until)}
+    return {name: value for name, value in {**named, **times}.items() if value is not None}
+
+
+def _instant(option: str, text: str | None) -> int | None:
+    """Milliseconds since 1970: of an instant in the zone of this machine, or of a duration before now."""
+    if text is None:
+        return None
+    if (days := _DAYS.fullmatch(text)) is not None:
+        return clock.now_ms() - int(days[1]) * 86_400_000
+    try:
+        return clock.now_ms() - parse_ms(text)
+    except ValueError:
+        pass
+    try:
+        return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        example = "2027-01-31T09:00, or 30m, 24h, 7d for so long ago"
+        raise errors.InvalidInput(f"{option} {text!r} is no instant: write {example}") from None
