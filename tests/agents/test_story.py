@@ -132,9 +132,12 @@ def test_a_team_works_through_a_day_and_a_kill_of_everything(crew):
     due = datetime.now(UTC) + timedelta(seconds=70)
     write = tool("Write", file_path=f"sessions/{crew.session()}/outbox/report.md", content="All is green.")
     send = tool("send_file", path="report.md", text="the report of the day")
-    daily = {"prompt": f"{write} {send} [[say the task is done]]", "script": "echo 3 builds"}  # a turn of its own
-    ana.says(f"{tool('schedule_task', **daily, cron=f'{due.minute} {due.hour} * * *', timezone='UTC')} [[say planned]]")
+    daily = {"prompt": f"{write} {send} [[say the task is done]]", "cron": f"{due.minute} {due.hour} * * *"}
+    ana.says(f"{tool('schedule_task', **daily, timezone='UTC')} [[say planned]]")
     hears(system, ANA, "planned")
+    # The lead asks before each command, so its operator gives the script. The run has a turn of its own then.
+    [task] = system.get("/api/schedules?agent=lead")[1]
+    system.call("PUT", f"/api/schedules/{task['id']}", {"script": "echo 3 builds"})
 
     # A stop: nothing of it is said.
     ana.says("never mind this [[hang]]")
