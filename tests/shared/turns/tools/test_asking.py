@@ -25,7 +25,7 @@ def test_a_question_is_a_row_with_an_expiry_and_a_message_with_buttons(conn, db)
         ["Red", f"{question.question_id}.0"],
         ["Blue", f"{question.question_id}.1"],
     ]
-    assert "the answer comes as a message of its own" in answer
+    assert "The answer comes as a message of its own" in answer
 
 
 def test_where_there_are_no_buttons_the_choices_are_numbered(conn, db):
