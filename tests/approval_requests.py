@@ -9,7 +9,7 @@ from shared.channels.base import Event
 from shared.conversation.access import new_chats, new_people, people
 from shared.conversation.access.requests import AskResult
 from shared.core.policy import AccessPolicy
-from shared.db.access import users
+from shared.db.access import held_events, users
 from shared.db.access.users import User
 from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats
@@ -62,3 +62,14 @@ def shown(conn: apsw.Connection) -> list[tuple[str, dict[str, Any]]]:
     """The chat and the content of every response, in order."""
     found = rows(conn, "SELECT channel || ' ' || platform_id, content FROM responses ORDER BY id")
     return [(place, json.loads(content)) for place, content in found]
+
+
+def hold_many(conn: apsw.Connection, count: int) -> None:
+    """Hold so many messages of the stranger in chat 100, one in each ms from ``NOW``."""
+    person(conn, "1", "owner")
+    asked = ask_sender(conn, event())
+    assert asked.approval is not None
+    with transaction(conn):
+        text = held_events.of_approval(conn, asked.approval.id)[0].event
+        for number in range(1, count):
+            held_events.hold(conn, asked.approval.id, "telegram", f"held {number}", text, now_ms=NOW + number)

@@ -116,9 +116,8 @@ def read(
     if words is not None:
         return sorted(lines, key=lambda line: -line["at"])[:limit]
     of = Of(channel=channel, platform_id=platform_id)
-    apart = [_held(each) for each in held_facts(conn, of, limit=limit)]
-    apart += [_dropped(each) for each in dropped_facts(conn, of, limit=limit)]
-    lines += [line for line in apart if line["at"] < before_ms]
+    lines += [_held(each) for each in held_facts(conn, of, before_ms=before_ms, limit=limit)]
+    lines += [_dropped(each) for each in dropped_facts(conn, of, before_ms=before_ms, limit=limit)]
     return sorted(lines, key=lambda line: -line["at"])[:limit]
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from shared.db.engine.connection import rows
+from shared.db.engine.named_rows import NEWEST
 
 SEARCHED = 50_000
 COUNTED = 100  # earlier messages of a session: of more it is said that there are so many or more
@@ -136,12 +137,13 @@ RUNNING = f"""
      LIMIT 1
 """
 # The oldest of those before it: thousands may wait there. One that is tried again is among them: they go in order.
+# What is planned is not.
 AHEAD = f"""
-    SELECT count(*) FILTER (WHERE process_after IS NULL OR process_after <= :now OR failure IS NOT NULL),
-           min(id) FILTER (WHERE process_after > :now AND failure IS NOT NULL)
+    SELECT count(*), min(id) FILTER (WHERE process_after > :now AND failure IS NOT NULL)
       FROM (SELECT id, process_after, failure
               FROM messages
              WHERE {_OPEN} AND session_id = :session AND status = 'pending' AND id < :row
+               AND (process_after IS NULL OR process_after <= :now OR failure IS NOT NULL)
              ORDER BY id
              LIMIT {COUNTED})
 """
@@ -289,15 +291,15 @@ HELD = f"""
      WHERE (:ref IS NULL OR h.event ->> '$.platform_message_id' = :ref OR h.event_key = :ref OR a.approval_id = :ref
             OR 'held_' || h.id = :ref)
        AND (:sender_id IS NULL OR h.event ->> '$.sender_id' = :sender_id) AND (:channel IS NULL OR h.channel = :channel)
-       AND (:platform_id IS NULL OR h.event ->> '$.platform_id' = :platform_id)
+       AND (:platform_id IS NULL OR h.event ->> '$.platform_id' = :platform_id) AND h.created_at < :before
      ORDER BY h.id DESC
      LIMIT :limit
 """
 
 
-def held(conn: apsw.Connection, of: Of, *, limit: int) -> list[HeldFacts]:
+def held(conn: apsw.Connection, of: Of, *, before_ms: int = NEWEST, limit: int) -> list[HeldFacts]:
     """The newest held events like this; *ref* may also be the approval's id, or ``held_`` and the row."""
-    values = {name: value for name, value in of.values(limit).items() if name != "searched"}
+    values = {**of._asdict(), "before": before_ms, "limit": limit}
     return [HeldFacts(row[0], Place(*row[1:6]), *row[6:]) for row in rows(conn, HELD, values)]
 
 
@@ -328,15 +330,16 @@ DROPPED = f"""
      WHERE d.id > (SELECT max(id) FROM dropped) - :searched
        AND (:ref IS NULL OR d.platform_message_id = :ref OR d.event_key = :ref OR 'dropped_' || d.id = :ref)
        AND (:sender_id IS NULL OR d.sender_id = :sender_id) AND (:channel IS NULL OR d.channel = :channel)
-       AND (:platform_id IS NULL OR d.platform_id = :platform_id)
+       AND (:platform_id IS NULL OR d.platform_id = :platform_id) AND d.created_at < :before
      ORDER BY d.id DESC
      LIMIT :limit
 """
 
 
-def dropped(conn: apsw.Connection, of: Of, *, limit: int) -> list[DroppedFacts]:
+def dropped(conn: apsw.Connection, of: Of, *, before_ms: int = NEWEST, limit: int) -> list[DroppedFacts]:
     """The newest dropped events like this; *ref* may also be ``dropped_`` and the row."""
-    return [DroppedFacts(row[0], Place(*row[1:6]), *row[6:]) for row in rows(conn, DROPPED, of.values(limit))]
+    values = {**of.values(limit), "before": before_ms}
+    return [DroppedFacts(row[0], Place(*row[1:6]), *row[6:]) for row in rows(conn, DROPPED, values)]
 
 
 # -- albums

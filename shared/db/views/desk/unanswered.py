@@ -53,7 +53,7 @@ def read(
         if what in (None, "dropped"):
             found += _dropped(conn, code, before_ms, limit)
         if code is None and what in (None, "held"):
-            found += [_held(conn, each) for each in why.held(conn, Of(), limit=limit) if each.created_at < before_ms]
+            found += [_held(conn, each) for each in why.held(conn, Of(), before_ms=before_ms, limit=limit)]
         if code is None and what in (None, "ignored"):
             for (id_,) in rows(conn, _IGNORED, {"before": before_ms, "limit": limit, "looked": _LOOKED_AT}):
                 row = work.one(conn, id_, now_ms=now_ms)

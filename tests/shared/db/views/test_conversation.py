@@ -5,6 +5,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.views import conversation
 from shared.queue import turns
 from shared.queue.turns import TurnReply
+from tests.approval_requests import hold_many
 from tests.support import NOW, answer, make_chat, put, take
 
 
@@ -64,6 +65,23 @@ def test_the_next_page_begins_before_the_last_line(conn):
     rest = read(conn, before_ms=page[-1]["at"], limit=2)
 
     assert [line["message"]["text"] for line in (*page, *rest)] == ["line 2", "line 1", "line 0"]
+
+
+def test_the_next_pages_have_what_was_held_and_dropped_before(conn):
+    make_chat(conn)
+    hold_many(conn, 3)
+    with transaction(conn):
+        for at in (NOW + 3, NOW + 4, NOW + 5):
+            dropped.record(conn, channel="telegram", reason="rate_limited", platform_id="100", now_ms=at)
+
+    found, before_ms = [], 2**63 - 1
+    for _ in range(3):
+        page = read(conn, before_ms=before_ms, limit=2)
+        found += [(line["at"] - NOW, line["state"]) for line in page]
+        before_ms = page[-1]["at"]
+
+    assert [at for at, _ in found] == [5, 4, 3, 2, 1, 0]
+    assert [state for _, state in found] == ["rate_limited"] * 3 + ["held"] * 3
 
 
 def test_what_is_planned_stands_there_when_it_is_due(conn):

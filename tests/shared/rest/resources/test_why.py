@@ -261,6 +261,14 @@ def test_a_message_is_behind_a_retry_also_where_many_others_wait_between(conn):
     assert "It comes after first, of which an attempt failed" in reason_of(conn, last)
 
 
+def test_a_message_is_behind_others_that_are_due_also_where_many_before_them_are_planned(conn):
+    for _ in range(100):
+        put(conn, process_after=LATER)
+    put(conn)
+    put(conn)
+    assert reason_of(conn, put(conn)) == "2 earlier messages of its session come first."
+
+
 def test_a_message_that_is_pruned_has_no_reason(conn):
     assert why.message(conn, 99, now_ms=NOW) is None
 

@@ -1,9 +1,12 @@
 """What got no answer is told with the reason, whether it was dropped, is held, or asked no agent."""
 
+import pytest
+
 from shared.db.access import dropped
 from shared.db.engine.connection import transaction
 from shared.db.engine.named_rows import NEWEST
 from shared.db.views.desk import unanswered
+from tests.approval_requests import hold_many
 from tests.support import NOW, make_chat, put
 
 
@@ -37,3 +40,20 @@ def test_a_message_that_asked_no_agent_stands_between_those_that_were_dropped(co
     assert read(conn, what="dropped") == [("dropped", "rate_limited"), ("dropped", "not_wired")]
     assert read(conn, code="not_wired") == [("dropped", "not_wired")]
     assert read(conn, what="held") == []
+
+
+def drop_many(conn, count):
+    for number in range(count):
+        drop(conn, "rate_limited", NOW + number)
+
+
+@pytest.mark.parametrize(("what", "make"), [("held", hold_many), ("dropped", drop_many)])
+def test_each_page_goes_on_before_the_one_before_it(conn, what, make):
+    make_chat(conn)
+    make(conn, 5)
+    found, before_ms = [], NEWEST
+    for _ in range(3):
+        page = unanswered.read(conn, what=what, code=None, before_ms=before_ms, limit=2, now_ms=NOW + 99)
+        found += [each["at"] - NOW for each in page]
+        before_ms = page[-1]["at"]
+    assert found == [4, 3, 2, 1, 0]
