@@ -60,12 +60,12 @@ def siblings(graph: Graph, folder: str) -> dict[str, set[str]]:
 
 def circles(graph: Graph) -> list[list[str]]:
     """The groups of nodes that reach one another, each sorted."""
-    reach = {node: _reachable(graph, node) for node in graph}
+    reach = {node: reachable(graph, node) for node in graph}
     groups = {tuple(sorted(each for each in reach[node] if node in reach.get(each, ()))) for node in graph}
     return [list(group) for group in sorted(groups - {()})]
 
 
-def _reachable(graph: Graph, start: str) -> set[str]:
+def reachable(graph: Graph, start: str) -> set[str]:
     found: set[str] = set()
     rest = [start]
     while rest:

@@ -33,6 +33,7 @@ DELIVER = {"TELEGRAM_WEBHOOK_URL": "", "DISCORD_REPLY_BUTTON": "0", "DISCORD_LIN
 OUR_ADDRESSES = {"TELEGRAM_WEBHOOK_URL": "", "DISCORD_WEBHOOK_URL": ""}
 LEASH = {"POSTROOM_LEASH": "required"}
 TICKED = ("POSTROOM_TICK_SECRET",)
+ALERTS = ("POSTROOM_ALERT_URL", "POSTROOM_ALERT_SECRET")
 MODEL_KEYS = (
     "POSTROOM_ANTHROPIC_API_KEY",
     "POSTROOM_CLAUDE_CODE_OAUTH_TOKEN",
@@ -86,9 +87,9 @@ def test_the_template_is_read_exactly():
         function("ingest", 9001, 10_000, WEBHOOKS | BOT, (*CHANNELS, "DISCORD_RELAY_SECRET")),
         function("dispatch", 9002, 10_000, DATA | AGENTS | ZONE | WHO | MODELS | LEASH, TICKED + MODEL_KEYS + CHANNELS),
         function("deliver", 9003, 10_000, DATA | DELIVER | REPLICATED, TICKED + CHANNELS),
-        function("sweep", 9004, 50_000, DATA | AGENTS | OUR_ADDRESSES, TICKED + CHANNELS),
+        function("sweep", 9004, 50_000, DATA | AGENTS | ZONE | OUR_ADDRESSES, TICKED + ALERTS + CHANNELS),
         function("recurrence", 9005, 50_000, DATA | ZONE, TICKED),
-        function("api", 3777, 90_000, DATA | AGENTS | ZONE | ASK | REPLICATED | LEASH, ("POSTROOM_API_TOKEN",)),
+        function("api", 3777, 90_000, DATA | AGENTS | ZONE | ASK | REPLICATED | LEASH, ("POSTROOM_API_TOKEN", *ALERTS)),
     )
     assert deployment.ticks == (
         TickSpec("dispatch", 5000, "/tick", line_of("dispatch=5s@9002")[0]),
