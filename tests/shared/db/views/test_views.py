@@ -13,7 +13,7 @@ SQL = {
     name: value
     for module in (access, history, message_views, responses, stream)
     for name, value in vars(module).items()
-    if name.isupper() and name[0] != "_" and isinstance(value, str)
+    if name.isupper() and name[0] != "_" and isinstance(value, str) and "SELECT" in value
 }
 
 # By the row's own number, from the newest on, as far as the limit: nothing is read that is not shown.
