@@ -28,7 +28,6 @@ from shared.db.spending import budgets, usage
 from shared.db.views import why, why_sentences
 from shared.roster.alert_routes import WEBHOOK
 
-_NEEDS_NOBODY = ("not_fetched", "called_off")
 _ITS_ERROR = "the page of the message has the error"
 
 
@@ -55,7 +54,7 @@ def look(conn: apsw.Connection, settings: Settings, *, now_ms: int) -> Findings:
         *_stuck_answers(conn, settings, silent, now_ms),
         *webhook,
         *map(_dead, dead),
-        *(_unsent(each) for each in answers if each.failure not in _NEEDS_NOBODY),
+        *map(_unsent, answers),
         *_deaf(conn, settings, now_ms),
         *_behind(conn, settings, now_ms),
         *_money(conn, settings, now_ms),

@@ -103,7 +103,7 @@ DEAD_ANSWERS = f"""
     SELECT agent, failure, count(*), min(created_at), max(id)
       FROM (SELECT id, agent, failure, created_at
               FROM responses
-             WHERE status = 'dead'
+             WHERE status = 'dead' AND coalesce(failure, '') NOT IN ('not_fetched', 'called_off')
              ORDER BY id DESC
              LIMIT {MOST_DEAD})
      GROUP BY agent, failure
@@ -116,7 +116,7 @@ def dead_messages(conn: apsw.Connection) -> list[DeadRows]:
 
 
 def dead_answers(conn: apsw.Connection) -> list[DeadRows]:
-    """The newest dead answers, by agent and cause; also those that no client fetched, which need nobody."""
+    """The newest dead answers, by agent and cause, without those that need nobody."""
     return [DeadRows(*row) for row in rows(conn, DEAD_ANSWERS)]
 
 

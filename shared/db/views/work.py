@@ -185,7 +185,7 @@ _ANSWER_IDS = {
 """,
     "dead": f"""
     SELECT id
-      FROM responses INDEXED BY responses_dead
+      FROM responses INDEXED BY responses_unsent
      WHERE status = 'dead' AND coalesce(failure, '') NOT IN ('not_fetched', 'called_off') {FILTERED} {_LAST}
 """,
 }

@@ -113,16 +113,28 @@ def test_a_replica_that_is_behind(conn, db, change, says):
     assert not says or found["behind"][2].startswith(says)
 
 
+_DEAD = """
+    INSERT INTO responses (message_id, channel, sender, message, platform_id, created_at, chat_id, status, failure)
+    SELECT 'm' || value, 'telegram', 'A', 't', '1', 1, 1, 'dead', :failure FROM json_each(:numbers)
+"""
+
+
 def test_with_a_thousand_dead_rows_none_of_that_kind_is_known_to_be_over(conn, db):
     make_chat(conn)
-    fill = """
-        INSERT INTO responses (message_id, channel, sender, message, platform_id, created_at, chat_id, status)
-        SELECT 'm' || value, 'telegram', 'A', 't', '1', 1, 1, 'dead' FROM json_each(:numbers)
-    """
     with transaction(conn):
-        rows(conn, fill, {"numbers": str(list(range(999)))})
+        rows(conn, _DEAD, {"failure": None, "numbers": str(list(range(999)))})
     assert standing.look(conn, Settings(db=db), now_ms=NOW).unknown == ()
     with transaction(conn):
-        rows(conn, fill, {"numbers": "[7777]"})
+        rows(conn, _DEAD, {"failure": None, "numbers": "[7777]"})
     found = standing.look(conn, Settings(db=db), now_ms=NOW)
     assert (found.unknown, found.troubles[0].what) == ({"dead"}, "1,000 answers or more could not be sent")
+
+
+@pytest.mark.parametrize("code", ["not_fetched", "called_off"])
+def test_a_thousand_answers_that_need_nobody_hide_no_other(conn, db, code):
+    make_chat(conn)
+    with transaction(conn):
+        rows(conn, _DEAD, {"failure": "error", "numbers": "[7777]"})
+        rows(conn, _DEAD, {"failure": code, "numbers": str(list(range(1000)))})
+    found = standing.look(conn, Settings(db=db), now_ms=NOW)
+    assert (found.unknown, [each.key for each in found.troubles]) == ((), ["unsent None error"])

@@ -74,7 +74,7 @@ def test_dead_rows_are_counted_by_agent_and_cause_and_only_the_newest_thousand(c
         (ready_sessions.FIRSTS, set()),
         (alert_facts.ANSWERS, set()),
         (alert_facts.DEAD_MESSAGES, {"SCAN messages USING INDEX messages_dead"}),
-        (alert_facts.DEAD_ANSWERS, {"SCAN responses USING INDEX responses_dead"}),
+        (alert_facts.DEAD_ANSWERS, {"SCAN responses USING INDEX responses_unsent"}),
         (alert_facts.WAITING_POSTS, set()),
         (alerts.STANDING, {"SCAN alerts USING INDEX alerts_standing"}),
         (alerts.LATELY_OVER, set()),

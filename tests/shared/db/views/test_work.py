@@ -141,7 +141,7 @@ def test_the_time_of_a_row_is_read_by_its_id(conn):
     assert any("PRIMARY KEY (rowid>?" in step for step in plan(conn, work._IDS["done"], **dict.fromkeys(names)))
 
 
-@pytest.mark.parametrize(("state", "index"), [("waiting", "responses_open"), ("dead", "responses_dead")])
+@pytest.mark.parametrize(("state", "index"), [("waiting", "responses_open"), ("dead", "responses_unsent")])
 def test_answers_are_read_by_their_index(conn, state, index):
     names = ("agent", "channel", "platform_id", "sender_id", "since", "until", "before", "limit")
     assert any(index in step for step in plan(conn, work._ANSWER_IDS[state], **dict.fromkeys(names)))

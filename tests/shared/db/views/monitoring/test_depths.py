@@ -101,5 +101,13 @@ def test_no_query_reads_finished_rows(conn, name):
     for line in tables:
         assert " USING " in line, lines
         assert any(
-            index in line for index in ("_open", "_dead", "_delayed", "_planned", "USING INTEGER PRIMARY KEY (rowid=?)")
+            index in line
+            for index in (
+                "_open",
+                "messages_dead",
+                "_unsent",
+                "_delayed",
+                "_planned",
+                "USING INTEGER PRIMARY KEY (rowid=?)",
+            )
         ), line
