@@ -16,6 +16,7 @@ from shared.db.roster import chats
 
 WEBHOOK = "alert-webhook"  # the channel of the one chat that stands for the operator's webhook
 PLACE = "alerts"  # the id of that chat; a client of REST may use any other
+STUCK = "stuck webhook"  # the key of the alert that the webhook takes none
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 
@@ -56,6 +57,15 @@ def webhook(conn: apsw.Connection, settings: Settings, *, now_ms: int) -> int:
             "POSTROOM_ALERT_SECRET (`openssl rand -base64 32`), and restart them"
         )
     return chats.ensure(conn, WEBHOOK, PLACE, is_group=False, name="the webhook of alerts", now_ms=now_ms).id
+
+
+def lacking(conn: apsw.Connection, settings: Settings) -> str | None:
+    """The setting without which nothing can be posted to the webhook, where a route leads there; else None."""
+    needed = {"POSTROOM_ALERT_URL": settings.alert_url, "POSTROOM_ALERT_SECRET": settings.alert_secret}
+    missing = [name for name, value in needed.items() if value is None]
+    chat = chats.find(conn, WEBHOOK, PLACE) if missing else None
+    leads_there = chat is not None and any(route.chat_id == chat.id for route in alert_routes.every(conn))
+    return missing[0] if leads_there else None
 
 
 def _check(conn: apsw.Connection, chat_id: int) -> None:

@@ -14,13 +14,14 @@ from shared.channels.base import Registration
 from shared.conversation.access import cards, people
 from shared.core.accounts import is_further, platform_of
 from shared.db.access import user_roles, users
-from shared.db.alerts import alert_routes
+from shared.db.alerts import alert_routes, alerts
 from shared.db.alerts.alert_routes import AlertRoute
 from shared.db.platforms import channel_outages, channel_pauses, channel_watches
 from shared.db.platforms.channel_watches import ChannelWatch, DeafCode
 from shared.db.queue import events
 from shared.db.roster import chats
 from shared.queue import notices
+from shared.roster.alert_routes import STUCK, WEBHOOK
 
 LOOK_EVERY_MS = 4 * 60_000  # sweep comes once a minute: at most five minutes lie between two looks
 _ON_ITS_WAY_MS = 10_000  # longer than an event takes from the platform to us
@@ -219,4 +220,6 @@ def tell_owner(
 def _tells(conn: apsw.Connection, route: AlertRoute, silent: str | None) -> bool:
     """Whether the route tells that a channel is deaf or refused. *silent*: a channel that can't send, or None."""
     chat = chats.get(conn, route.chat_id) if route.takes("deaf") else None
-    return chat is not None and chat.status == "active" and chat.channel != silent
+    if chat is None or chat.status != "active" or chat.channel == silent:
+        return False
+    return chat.channel != WEBHOOK or not alerts.stands(conn, STUCK)

@@ -26,7 +26,8 @@ from shared.db.replica import replica_problems, replica_report
 from shared.db.roster import accounts, agent_pauses
 from shared.db.spending import budgets, usage
 from shared.db.views import why, why_sentences
-from shared.roster.alert_routes import WEBHOOK
+from shared.roster import alert_routes
+from shared.roster.alert_routes import PLACE, WEBHOOK
 
 _ITS_ERROR = "the page of the message has the error"
 
@@ -107,20 +108,20 @@ def _stuck_answers(
 
 
 def _stuck_webhook(conn: apsw.Connection, settings: Settings, now_ms: int) -> list[Trouble]:
-    """The webhook of alerts has not taken one for so long: another route says so."""
-    late = alert_facts.answers(conn, [WEBHOOK], longest_ms=settings.stuck_after_ms, now_ms=now_ms)
-    return [
-        Trouble(
-            "stuck webhook",
-            "stuck",
-            "The webhook of alerts takes none",
-            "Each is posted again every minute, and the log of sweep has the reason.",
-            "Look at the address of POSTROOM_ALERT_URL.",
-            each.since,
-            channel=WEBHOOK,
-        )
-        for each in late
-    ]
+    """The webhook of alerts has not taken one for so long, or sweep does not know it: another route says so."""
+    missing = alert_routes.lacking(conn, settings)
+    waiting = alert_facts.waiting_posts(conn, WEBHOOK, PLACE, limit=1)
+    if missing is not None:
+        why_ = f"Process sweep has no {missing}; what it is to post waits."
+        remedy = "Give it POSTROOM_ALERT_URL and POSTROOM_ALERT_SECRET, and restart it."
+    elif waiting and waiting[0].created_at <= now_ms - settings.stuck_after_ms:
+        why_ = "Each is posted again every minute, and the log of sweep has the reason."
+        remedy = "Look at the address of POSTROOM_ALERT_URL."
+    else:
+        return []
+    since = waiting[0].created_at if waiting else now_ms
+    what = "The webhook of alerts takes none"
+    return [Trouble(alert_routes.STUCK, "stuck", what, why_, remedy, since, channel=WEBHOOK)]
 
 
 def _dead(of: DeadRows) -> Trouble:

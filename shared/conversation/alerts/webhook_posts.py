@@ -17,6 +17,7 @@ from shared.db.alerts import alert_facts
 from shared.db.alerts.alert_facts import WaitingPost
 from shared.db.engine.group_commit import Writer
 from shared.db.queue import fetched_responses
+from shared.roster import alert_routes
 from shared.roster.alert_routes import PLACE, WEBHOOK
 from shared.runtime.http1_client import HttpClient
 from shared.runtime.http_client import Client, NoAnswer, RequestNotSent
@@ -39,6 +40,8 @@ class WebhookPosts:
         """Post what waits, oldest first, up to the first that the webhook does not take; how many it took."""
         url, secret = self._settings.alert_url, self._settings.alert_secret
         if url is None or secret is None:
+            if (missing := alert_routes.lacking(conn, self._settings)) is not None:
+                log.warning("alerts.not_posted", reason=f"sweep has no {missing}")
             return 0
         waiting = alert_facts.waiting_posts(conn, WEBHOOK, PLACE, limit=_MOST)
         for count, each in enumerate(waiting):

@@ -61,6 +61,7 @@ class Alert(NamedTuple):
 _COLUMNS = ("id", *Trouble._fields, "noticed_at", "gone_at", "over_at")
 _SELECT = f"SELECT {listed(_COLUMNS)} FROM alerts"
 STANDING = _SELECT + " INDEXED BY alerts_standing WHERE over_at IS NULL ORDER BY id LIMIT 10000"
+STANDS = "SELECT 1 FROM alerts WHERE key = :key AND over_at IS NULL"
 LATELY_OVER = _SELECT + " WHERE over_at IS NOT NULL AND over_at > :after ORDER BY over_at DESC LIMIT 1000"
 _ADD = insert_into("alerts", (*Trouble._fields, "noticed_at")).replace("INSERT INTO", "INSERT OR IGNORE INTO", 1)
 _REFRESH = f"""
@@ -76,6 +77,11 @@ _OVER = "UPDATE alerts SET over_at = :now WHERE id = :id AND over_at IS NULL AND
 def standing(conn: apsw.Connection) -> list[Alert]:
     """Those that are not over, oldest first."""
     return [Alert.of(row) for row in rows(conn, STANDING)]
+
+
+def stands(conn: apsw.Connection, key: str) -> bool:
+    """Whether the one with this key is not over."""
+    return bool(rows(conn, STANDS, {"key": key}))
 
 
 def lately_over(conn: apsw.Connection, *, now_ms: int) -> list[Alert]:

@@ -110,6 +110,28 @@ def test_a_webhook_that_takes_nothing_is_a_trouble_for_other_routes(conn, settin
     assert WEBHOOK in found.silent
 
 
+@pytest.mark.parametrize("lacks", ["alert_url", "alert_secret"])
+def test_a_sweep_without_the_setting_says_so_and_other_routes_at_once(conn, settings, webhook, capsys, lacks):
+    settings = settings.model_copy(update={lacks: None})
+    assert standing.look(conn, settings, now_ms=NOW).troubles == [], "no route leads there"
+    with transaction(conn):
+        alert_routes.save(conn, "pager", webhook.id, {}, now_ms=NOW)
+    assert post(conn, settings, []) == ([], 0)
+    said = capsys.readouterr().out
+    assert "alerts.not_posted" in said
+    assert f"sweep has no POSTROOM_{lacks.upper()}" in said
+    found = standing.look(conn, settings, now_ms=NOW)
+    assert [(each.key, each.why) for each in found.troubles] == [
+        ("stuck webhook", f"Process sweep has no POSTROOM_{lacks.upper()}; what it is to post waits.")
+    ]
+    assert WEBHOOK in found.silent
+
+
+def test_what_another_client_does_not_fetch_is_no_trouble_of_the_webhook(conn, settings, webhook):
+    answer(conn, "private", chat="5", channel=WEBHOOK)
+    assert standing.look(conn, settings, now_ms=NOW + 60 * MINUTE).troubles == []
+
+
 def test_a_route_leads_there_once_address_and_secret_are_set(conn, settings, webhook, db):
     with transaction(conn):
         route = alert_routes.save(conn, "pager", webhook.id, {}, now_ms=NOW)

@@ -77,6 +77,7 @@ def test_dead_rows_are_counted_by_agent_and_cause_and_only_the_newest_thousand(c
         (alert_facts.DEAD_ANSWERS, {"SCAN responses USING INDEX responses_unsent"}),
         (alert_facts.WAITING_POSTS, set()),
         (alerts.STANDING, {"SCAN alerts USING INDEX alerts_standing"}),
+        (alerts.STANDS, set()),
         (alerts.LATELY_OVER, set()),
         (alerts.PRUNE, set()),
         (tellings.OF_ALERTS, set()),
@@ -85,7 +86,7 @@ def test_dead_rows_are_counted_by_agent_and_cause_and_only_the_newest_thousand(c
 )
 def test_a_look_scans_no_table(conn, sql, scanned):
     """With 10 M rows a look costs what is open, and the newest thousand of what is dead."""
-    given = dict.fromkeys(("agent", "now", "until", "before", "channel", "after", "limit", "route", "place"), 1)
+    given = dict.fromkeys(("agent", "now", "until", "before", "channel", "after", "limit", "route", "place", "key"), 1)
     found = plan(conn, sql, alerts="[]", ids="[]", **given)
     tables = ("messages", "responses", "r", "c", "alerts", "alert_tellings")
     assert {line for line in found if line.startswith(tuple(f"SCAN {table}" for table in tables))} == scanned
