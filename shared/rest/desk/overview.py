@@ -3,7 +3,8 @@
 What is wrong comes from the same place as ``GET /api/health``; here a cause has its button as well.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 from urllib.parse import quote
@@ -91,15 +92,20 @@ class Overview(TypedDict):
 async def get_overview(service: Service, *, request: Request) -> Overview:
     """Read what needs a person, what mends itself, and the books of the day. It may be two seconds old."""
 
-    async def read() -> Overview:
+    async def read() -> tuple[Overview, float]:
         now_ms = service.now_ms()
         said = await get_health.run(service)
         settled = service.settled_usage
         rows = partial(_read, settings=service.settings, said=said, settled=settled, now_ms=now_ms)
-        return await service.background_reads.read(lambda conn, _: rows(conn), request.receive)
+        return await service.background_reads.read(lambda conn, _: _timed(rows, conn), request.receive)
 
     found: Overview = await service.overview.get(read, now_ms=clock.now_ms())
     return found
+
+
+def _timed(read: Callable[[apsw.Connection], Overview], conn: apsw.Connection) -> tuple[Overview, float]:
+    begun_s = time.thread_time()
+    return read(conn), time.thread_time() - begun_s
 
 
 def _read(

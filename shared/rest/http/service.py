@@ -102,6 +102,7 @@ class Service(FunctionService):
             NotReplicated: the change is committed, but not known to be in the replica.
         """
         done = await self.writer.run(work)
+        self.overview.expire()
         self.kick(*kicks)
         self.announce()
         await self.confirm()

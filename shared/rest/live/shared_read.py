@@ -13,22 +13,33 @@ _PARTS = 20
 class SharedRead(Generic[T]):
     """Keeps an answer, and who asks meanwhile gets the same; who asks while it is read waits for it.
 
-    An answer is kept for *fresh_ms*, or for 20 times as long as it took to read: so all who ask take a twentieth of one
-    processor at most, however many they are and however much there is to read.
+    An answer is kept for *fresh_ms*, or for 20 times the processor time of its reading: so all who ask take a twentieth
+    of one processor at most, however many they are and however much there is to read. What the reading waited for does
+    not count.
     """
 
     def __init__(self, fresh_ms: int) -> None:
         self._fresh_ms = fresh_ms
         self._last: tuple[int, int, T] | None = None
+        self._expired = 0  # how often
         self._reading = asyncio.Lock()
 
-    async def get(self, read: Callable[[], Awaitable[T]], *, now_ms: int) -> T:
-        """The last answer while it is fresh, else a new one. A clock that was set back makes it old as well."""
+    async def get(self, read: Callable[[], Awaitable[tuple[T, float]]], *, now_ms: int) -> T:
+        """The last answer while it is fresh, else a new one. A clock that was set back makes it old as well.
+
+        Args:
+            read: gives the answer, and the processor time that it took, in seconds.
+        """
         async with self._reading:
             if self._last is None or not 0 <= now_ms - self._last[0] < self._last[1]:
-                loop = asyncio.get_running_loop()
-                begun = loop.time()
-                found = await read()
-                kept_ms = max(self._fresh_ms, _PARTS * int(1000 * (loop.time() - begun)))
-                self._last = (now_ms, kept_ms, found)
+                expired = self._expired
+                found, spent_s = await read()
+                kept_ms = max(self._fresh_ms, int(1000 * _PARTS * spent_s))
+                self._last = (now_ms, kept_ms if expired == self._expired else 0, found)
+                return found
             return self._last[2]
+
+    def expire(self) -> None:
+        """What was read, and what is being read, is old: something was changed that the next answer must show."""
+        self._expired += 1
+        self._last = None

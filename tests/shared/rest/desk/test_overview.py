@@ -167,6 +167,21 @@ def test_open_pages_share_one_reading(serving, conn):
     assert first == second
 
 
+def test_what_a_button_has_done_shows_at_once(serving, conn):
+    kill(conn, put(conn))
+
+    async def go():
+        async with serving(api, "127.0.0.1:3777") as client:
+            (item,) = (await client.get("/api/overview")).json()["needsYou"]
+            (act,) = (each for each in item["acts"] if each["label"].startswith("Retry"))
+            for path in act["paths"]:
+                (await client.request(act["method"], path, json=act["body"])).raise_for_status()
+            return (await client.get("/api/overview")).json()
+
+    found = asyncio.run(go())
+    assert (found["needsYou"], found["numbers"]["dead"]) == ([], 0)
+
+
 def test_running_and_waiting_are_counted(serving, conn):
     put(conn, "runs")
     take(conn)

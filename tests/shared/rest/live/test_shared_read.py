@@ -10,7 +10,7 @@ def test_an_answer_is_read_again_when_it_is_old_and_when_the_clock_was_set_back(
     made = iter(range(10))
 
     async def read():
-        return next(made)
+        return next(made), 0.0
 
     async def go():
         shared = SharedRead(2000)
@@ -25,7 +25,7 @@ def test_callers_that_come_together_cause_one_reading():
     async def read():
         reads.append(1)
         await asyncio.sleep(0)
-        return len(reads)
+        return len(reads), 0.0
 
     async def go():
         shared = SharedRead(2000)
@@ -39,7 +39,7 @@ def test_a_reading_that_fails_is_tried_by_the_next_caller():
         raise OSError
 
     async def read():
-        return "read"
+        return "read", 0.0
 
     async def go():
         shared = SharedRead(2000)
@@ -49,15 +49,48 @@ def test_a_reading_that_fails_is_tried_by_the_next_caller():
     assert asyncio.run(go()) == (OSError, "read")
 
 
-def test_an_answer_that_took_long_is_kept_for_longer():
+def test_an_answer_that_cost_much_is_kept_for_longer():
     made = iter(range(10))
 
     async def read():
-        leap(0.5)
-        return next(made)
+        return next(made), 0.5
 
     async def go():
         shared = SharedRead(2000)
         return [await shared.get(read, now_ms=at) for at in (5000, 14_999, 16_000)]
 
     assert asyncio.run(go()) == [0, 0, 1]
+
+
+def test_an_answer_that_waited_is_kept_no_longer_for_that():
+    made = iter(range(10))
+
+    async def read():
+        leap(10)
+        return next(made), 0.01
+
+    async def go():
+        shared = SharedRead(2000)
+        return [await shared.get(read, now_ms=at) for at in (5000, 6999, 7000)]
+
+    assert asyncio.run(go()) == [0, 0, 1]
+
+
+def test_after_a_change_the_next_answer_is_a_new_one_also_where_one_was_being_read():
+    made = iter(range(10))
+    shared = SharedRead(2000)
+
+    async def read():
+        return next(made), 0.5
+
+    async def read_while_something_changes():
+        shared.expire()
+        return next(made), 0.5
+
+    async def go():
+        found = [await shared.get(read, now_ms=5000)]
+        shared.expire()
+        found += [await shared.get(read_while_something_changes, now_ms=5000), await shared.get(read, now_ms=5000)]
+        return [*found, await shared.get(read, now_ms=5001)]
+
+    assert asyncio.run(go()) == [0, 1, 2, 2]
