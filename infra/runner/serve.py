@@ -28,7 +28,7 @@ from infra.runner.loader import Lifespan, function_names, load, niceness_of, wri
 from infra.runner.request_guard import RequestGuard
 from infra.runner.server import FunctionServer
 from infra.serving import wait_until_served
-from shared.core import logs
+from shared.core import logs, page_links
 from shared.core.errors import ConfigInvalid, PostroomError, UnknownName
 from shared.core.settings import Settings
 from shared.core.time.durations import parse_ms
@@ -113,7 +113,7 @@ def _serve(
     from shared.roster.new_database import prepare_database  # late: its import gives way too
 
     settings = Settings.load()
-    logs.link_to(settings.public_url)
+    page_links.serve_at(settings.public_url)
     _refuse_unnamed_database(settings)
     if writer_process := writer_process_of(name, package):
         parent = os.getpid()

@@ -60,18 +60,10 @@ def configure(function: str, level: str = "INFO") -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-_public_url = ""
-
-
-def link_to(public_url: str) -> None:
-    """Name in warnings and errors about a message its page, from now on; *public_url* as in the settings."""
-    global _public_url
-    _public_url = public_url
-
-
 def _name_page(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    if _public_url and "message_id" in event and event["level"] in _WITH_PAGE:
-        event["page"] = page_links.link(_public_url, "message", event["message_id"])
+    is_told = "message_id" in event and event["level"] in _WITH_PAGE
+    if is_told and (address := page_links.here("message", event["message_id"])):
+        event["page"] = address
     return event
 
 

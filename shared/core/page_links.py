@@ -8,6 +8,20 @@ Page = Literal["message", "chat", "queue", "agents", "schedules", "approvals", "
 _PATHS: dict[Page, str] = {"message": "m", "chat": "c", "overview": ""}  # the others have their own names
 
 
+_public_url = ""
+
+
+def serve_at(public_url: str) -> None:
+    """Let :func:`here` name addresses from now on; *public_url* as in the settings of this process."""
+    global _public_url
+    _public_url = public_url
+
+
+def here(page: Page, id_: str | int | None = None) -> str:
+    """The address of a page of this process's Postroom; empty where no address is set."""
+    return link(_public_url, page, id_)
+
+
 def link(public_url: str, page: Page, id_: str | int | None = None) -> str:
     """The address of a page, such as ``http://127.0.0.1:8080/#/m/telegram_1a2b``; empty where no address is set.
 

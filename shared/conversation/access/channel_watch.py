@@ -5,7 +5,6 @@ nothing here fails: it is only quiet. Postroom says so, and never takes the addr
 """
 
 import shlex
-from functools import partial
 from typing import NamedTuple
 
 import apsw
@@ -20,7 +19,6 @@ from shared.db.platforms import channel_outages, channel_pauses, channel_watches
 from shared.db.platforms.channel_watches import ChannelWatch, DeafCode
 from shared.db.queue import events
 from shared.db.roster import chats
-from shared.queue import notices
 from shared.roster.alert_routes import STUCK, WEBHOOK
 
 LOOK_EVERY_MS = 4 * 60_000  # sweep comes once a minute: at most five minutes lie between two looks
@@ -207,14 +205,8 @@ def tell_owner(
         return None
     owners = [user for id_ in user_roles.owners(conn) if (user := users.get(conn, id_)) is not None]
     owners.sort(key=lambda user: user.channel == platform_of(channel))
-    reach = partial(people.direct_chat, conn, now_ms=now_ms)
-    for user in owners:
-        chat_id = reach(user)
-        chat = chats.get(conn, chat_id) if chat_id is not None else None
-        if chat is not None and not (elsewhere_only and chat.channel == channel):
-            notices.write(conn, chat, text, now_ms=now_ms)
-            return chat.id
-    return None
+    told = people.tell_first(conn, owners, text, page=("overview", None), but_channel=silent, now_ms=now_ms)
+    return None if told is None else told.chat_id
 
 
 def _tells(conn: apsw.Connection, route: AlertRoute, silent: str | None) -> bool:

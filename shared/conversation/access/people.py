@@ -5,20 +5,24 @@ the display name of the person or program that makes the change.
 """
 
 import json
-from typing import get_args
+from collections.abc import Iterable
+from typing import NamedTuple, get_args
 
 import apsw
 
 from shared.channels import registry
 from shared.conversation.access.rules import STRANGER, Standing
+from shared.core import page_links
 from shared.core.accounts import platform_of
+from shared.core.content import ResponseContent
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
+from shared.core.page_links import Page
 from shared.db.access import approvals, members, user_dms, user_roles, users
 from shared.db.access.user_roles import RoleName
 from shared.db.access.users import User
 from shared.db.engine.connection import rows
 from shared.db.roster import accounts, agents, chats
-from shared.queue import forgetting
+from shared.queue import forgetting, notices
 
 ROLES: tuple[str, ...] = get_args(RoleName)
 
@@ -203,6 +207,42 @@ def direct_chat(conn: apsw.Connection, user: User, *, now_ms: int) -> int | None
         return None
     user_dms.put(conn, user.id, chat.id, now_ms)
     return chat.id
+
+
+class Told(NamedTuple):
+    """Who was told, in which chat, and the row of the response."""
+
+    user: User
+    chat_id: int
+    response: int
+
+
+def tell_first(
+    conn: apsw.Connection,
+    users: Iterable[User],
+    text: str,
+    carried: ResponseContent | None = None,
+    *,
+    page: tuple[Page, str | int | None],
+    but_chat: int | None = None,
+    but_channel: str | None = None,
+    now_ms: int,
+) -> Told | None:
+    """Tell the first of the users whom a direct chat reaches; None: nobody was told.
+
+    Args:
+        text: Markdown.
+        page: of the operator's page, and the id there.
+        but_chat, but_channel: no place for this news.
+    """
+    for user in users:
+        chat_id = direct_chat(conn, user, now_ms=now_ms)
+        chat = chats.get(conn, chat_id) if chat_id is not None else None
+        if chat is not None and chat.id != but_chat and chat.channel != but_channel:
+            address = page_links.here(*page)
+            said = f"{text}\n<{address}>" if address else text
+            return Told(user, chat.id, notices.write(conn, chat, said, carried, now_ms=now_ms))
+    return None
 
 
 def _elsewhere(conn: apsw.Connection, user: User) -> chats.Chat | None:

@@ -7,8 +7,6 @@ import apsw
 from shared.conversation.access import people, requests
 from shared.db.access import approvals, dropped, held_events
 from shared.db.access.approvals import Approval
-from shared.db.roster import chats
-from shared.queue import notices
 
 _TOLD_EVERY_MS = 24 * 60 * 60 * 1000
 
@@ -45,10 +43,5 @@ def end(conn: apsw.Connection, approval: Approval, reason: str, outcome: str, *,
 
 def _tell(conn: apsw.Connection, agent: str | None, channel: str, text: str, *, now_ms: int) -> bool:
     """Tell the first approver whom a direct chat reaches; whether there was one."""
-    for user in people.approvers(conn, agent, channel=channel):
-        chat_id = people.direct_chat(conn, user, now_ms=now_ms)
-        chat = chats.get(conn, chat_id) if chat_id is not None else None
-        if chat is not None:
-            notices.write(conn, chat, text, now_ms=now_ms)
-            return True
-    return False
+    approvers = people.approvers(conn, agent, channel=channel)
+    return people.tell_first(conn, approvers, text, page=("dropped", None), now_ms=now_ms) is not None

@@ -186,18 +186,18 @@ def show(conn: apsw.Connection, approval: Approval, *, now_ms: int) -> bool:
     """
     if not _is_room_for(conn, approval):
         return False
-    for user in _approvers_to_ask(conn, approval, now_ms=now_ms):
-        chat_id = people.direct_chat(conn, user, now_ms=now_ms)
-        chat = chats.get(conn, chat_id) if chat_id is not None else None
-        if chat is not None:
-            held = [event_of(each.event) for each in held_events.of_approval(conn, approval.id)]
-            said = [each.text or content.files_in_words(each.attachments) for each in held]
-            buttons = [[label, f"{approval.approval_id}.{choice}"] for choice, label in enumerate(approval.options)]
-            card = notices.write(conn, chat, cards.question(approval, said), {"buttons": buttons}, now_ms=now_ms)
-            close_card(conn, approval, "Another approver is asked now.", now_ms=now_ms)
-            approvals.set_card(conn, approval.id, approver=user.id, card=card)
-            return True
-    return False
+    held = [event_of(each.event) for each in held_events.of_approval(conn, approval.id)]
+    said = [each.text or content.files_in_words(each.attachments) for each in held]
+    buttons = [[label, f"{approval.approval_id}.{choice}"] for choice, label in enumerate(approval.options)]
+    asked = _approvers_to_ask(conn, approval, now_ms=now_ms)
+    carried: ResponseContent = {"buttons": buttons}
+    card = cards.question(approval, said)
+    told = people.tell_first(conn, asked, card, carried, page=("approvals", None), now_ms=now_ms)
+    if told is None:
+        return False
+    close_card(conn, approval, "Another approver is asked now.", now_ms=now_ms)
+    approvals.set_card(conn, approval.id, approver=told.user.id, card=told.response)
+    return True
 
 
 def _approvers_to_ask(conn: apsw.Connection, approval: Approval, *, now_ms: int) -> list[User]:

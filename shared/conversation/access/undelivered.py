@@ -6,7 +6,6 @@ from shared.conversation.access import cards, people, requests
 from shared.db.access import rates
 from shared.db.queue.responses import Response
 from shared.db.roster import agents, chats
-from shared.queue import notices
 
 _PER_MINUTE = 1 / 60  # for each topic: each of its answers fails until somebody opens it again
 
@@ -19,13 +18,9 @@ def tell(conn: apsw.Connection, response: Response, reason: str, *, now_ms: int)
     key = rates.key("undelivered", response.channel, str(response.chat_id), response.thread_id or "")
     if not rates.take(conn, key, per_minute=_PER_MINUTE, burst=1, now_ms=now_ms).allowed:
         return False
-    for user in people.approvers(conn, response.agent, channel=response.channel):
-        chat_id = people.direct_chat(conn, user, now_ms=now_ms)
-        chat = chats.get(conn, chat_id) if chat_id is not None else None
-        if chat is not None and chat.id != response.chat_id:
-            notices.write(conn, chat, _sentence(conn, response, reason), now_ms=now_ms)
-            return True
-    return False
+    approvers = people.approvers(conn, response.agent, channel=response.channel)
+    said, chat = _sentence(conn, response, reason), response.chat_id
+    return people.tell_first(conn, approvers, said, page=("chat", chat), but_chat=chat, now_ms=now_ms) is not None
 
 
 def _sentence(conn: apsw.Connection, response: Response, reason: str) -> str:

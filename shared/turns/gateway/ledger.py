@@ -23,11 +23,9 @@ from shared.core.time import periods
 from shared.core.time.periods import Period
 from shared.db.access import user_roles, users
 from shared.db.queue import events
-from shared.db.roster import chats
 from shared.db.spending import budgets, usage
 from shared.db.spending.budgets import Budget, Notice
 from shared.db.spending.usage import PaidBy, Spent, Tokens, TurnName
-from shared.queue import notices
 from shared.turns.gateway.tokens import Refusal
 from shared.turns.gateway.upstreams import GatewaySettings
 
@@ -285,12 +283,8 @@ def _give(conn: apsw.Connection, budget: Budget, notice: Notice, period: Period,
         budget_requests.ask(conn, budget, period, timezone, now_ms=now_ms)
         return
     text = _nearly(budget) if notice == "nearly" else f"{used_up(budget, period, timezone)} {_to_go_on(budget)}"
-    for user in people.approvers(conn, budget.agent, channel=_main_channel(conn)):
-        chat_id = people.direct_chat(conn, user, now_ms=now_ms)
-        chat = chats.get(conn, chat_id) if chat_id is not None else None
-        if chat is not None:
-            notices.write(conn, chat, text, now_ms=now_ms)
-            return
+    approvers = people.approvers(conn, budget.agent, channel=_main_channel(conn))
+    people.tell_first(conn, approvers, text, page=("agents", None), now_ms=now_ms)
 
 
 def _main_channel(conn: apsw.Connection) -> str:

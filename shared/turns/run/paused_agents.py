@@ -14,10 +14,10 @@ from shared.db.access import user_roles, users
 from shared.db.engine.connection import rows
 from shared.db.queue import claims, ready_sessions, responses
 from shared.db.queue.message_row import Message
-from shared.db.roster import agent_pauses, agents, chats
+from shared.db.roster import agent_pauses, agents
 from shared.db.roster.agent_pauses import FIRST_CHECK_MS, AgentPause
 from shared.db.roster.agents import Agent
-from shared.queue import notices, replies
+from shared.queue import replies
 from shared.runtime.worker_service import WorkerService
 from shared.turns.gateway.upstreams import GatewaySettings
 from shared.turns.run import agent_check, pause_sentences
@@ -170,9 +170,7 @@ def _tell(conn: apsw.Connection, asked: Message, text: str, *, now_ms: int) -> N
 def _tell_operator(conn: apsw.Connection, pause: AgentPause, agent: Agent, *, now_ms: int) -> None:
     owners = user_roles.owners(conn)
     owner = users.get(conn, owners[0]) if owners else None
-    for user in people.approvers(conn, agent.id, channel=owner.channel if owner else ""):
-        chat_id = people.direct_chat(conn, user, now_ms=now_ms)
-        chat = chats.get(conn, chat_id) if chat_id is not None else None
-        if chat is not None:
-            notices.write(conn, chat, pause_sentences.for_operators(pause, agent), now_ms=now_ms)
-            return
+    approvers = people.approvers(conn, agent.id, channel=owner.channel if owner else "")
+    people.tell_first(
+        conn, approvers, pause_sentences.for_operators(pause, agent), page=("agents", None), now_ms=now_ms
+    )

@@ -7,7 +7,7 @@ import pytest
 _LOGGING = """
 import logging, pathlib, threading
 from pydantic import SecretStr
-from shared.core import logs
+from shared.core import logs, page_links
 from shared.core.text import redaction
 from shared.core.settings import FromEnvironment
 
@@ -34,7 +34,7 @@ log.debug("not.shown")
 log.info("odd.facts", folder=pathlib.Path("/x"), half=chr(0xD800), error=ValueError("no"))
 log.warning("send.failed", reason="Not Found: /bot7100:AAExample-Example/sendMessage")
 logging.getLogger("some.library").warning("GET /bot%s/getMe", "7100:AAExample-Example")
-logs.link_to("https://post.example")
+page_links.serve_at("https://post.example")
 log.warning("turn.failed", message_id="telegram_1a")
 log.info("turn.done", message_id="telegram_1a")
 log.warning("agent.paused", agent="coder")

@@ -1,6 +1,7 @@
 import pytest
 
 from shared.conversation.access import undelivered
+from shared.core import page_links
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import responses
 from shared.db.roster import chats
@@ -57,3 +58,15 @@ def test_nobody_is_told_in_the_chat_that_could_not_be_reached(conn):
     person(conn, "8", "admin")
     assert tell(conn, chat="8")
     assert [recipient for recipient, _ in told(conn)] == ["7"]
+
+
+def test_where_the_page_has_an_address_the_news_carries_it(conn, group):
+    person(conn, "7", "owner")
+    page_links.serve_at("https://post.example")
+    try:
+        assert tell(conn)
+    finally:
+        page_links.serve_at("")
+    ((_, text),) = told(conn)
+    chat = chats.find(conn, "telegram", GROUP)
+    assert text.endswith(f"\n<https://post.example/#/c/{chat.id}>")
