@@ -41,12 +41,12 @@ class Message(NamedTuple):
     suspicion: int | None = None
     while_busy: str | None = None
     script: str = ""
-    wake: str = "always"
+    wake: str | None = None  # None: always
 
     @property
     def is_gated(self) -> bool:
         """Whether something stands before the agent, as its schedule says: such a message has a turn of its own."""
-        return self.series_id is not None and (bool(self.script) or self.wake != "always")
+        return self.series_id is not None and (bool(self.script) or self.wake == "news")
 
     @property
     def is_suspect(self) -> bool:

@@ -146,9 +146,10 @@ class Series(NamedTuple):
         return [Finished(*self._with_settings(row)) for row in found]
 
     def _with_settings(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        """The row with its last columns as settings."""
+        """The row with its last columns as settings; NULL is the default."""
         count = len(self.settings)
-        return *row[:-count], ScheduleSettings(**dict(zip(self.settings, row[-count:], strict=True)))
+        given = {name: value for name, value in zip(self.settings, row[-count:], strict=True) if value is not None}
+        return *row[:-count], ScheduleSettings(**given)
 
     def _plans(self, found: Iterable[Sequence[Any]]) -> list[Plan]:
         return [Plan(self.kind, *self._with_settings(row)) for row in found]
