@@ -107,6 +107,11 @@ class StateFolder:
         return not self.database.exists() and not (self.s3.is_dir() and any(self.s3.iterdir()))
 
     @property
+    def is_marked(self) -> bool:
+        """Whether an emulator made it."""
+        return (self.path / _MARK).exists() or (self.path / "kept.json").exists()
+
+    @property
     def run(self) -> Path:
         """The folder of the Unix sockets: inside, unless the path is too long for a socket's address."""
         inside = self.path / "run"

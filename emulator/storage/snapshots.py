@@ -7,14 +7,15 @@ The bucket is no part of it: a restored database begins a new replica.
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import apsw
 
-from emulator.base.errors import AlreadyInUse, DoesNotExist, InvalidInput, NotADatabase
+from emulator.base.errors import AlreadyInUse, DoesNotExist, EmulatorError, InvalidInput, NotADatabase, WrongFolder
 from emulator.base.hints import command_line, relative
 from emulator.base.state import FolderLock, StateFolder
 from shared.core.errors import DatabaseRefused, DatabaseUnavailable
@@ -43,27 +44,49 @@ def take(state: StateFolder, name: str) -> Snapshot:
     Raises:
         DoesNotExist: there is no database.
         InvalidInput: the path has something else.
+        EmulatorError: it could not be copied; an earlier snapshot stays.
     """
     if not state.database.exists():
         raise DoesNotExist(f"there is no database in {relative(state.path)}: nothing to take a snapshot of")
     target = _place(state, name)
     if target.exists() and not (target / _FACTS).exists():
         raise InvalidInput(f"{relative(target)} is no snapshot: choose another name; nothing was changed")
-    new = target.with_name(f"{target.name}.new")
-    shutil.rmtree(new, ignore_errors=True)
-    new.mkdir(parents=True, mode=0o700)
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(prefix=".snapshot-", dir=target.parent) as place:
+        new = Path(place) / "new"
+        new.mkdir(mode=0o700)
+        try:
+            snapshot = _fill(new, state, target.name)
+        except (OSError, shutil.Error, apsw.Error) as error:
+            raise EmulatorError(f"no snapshot was taken: {error}") from None
+        if target.exists():
+            target.rename(Path(place) / "old")
+        new.rename(target)
+    return snapshot
+
+
+def _fill(new: Path, state: StateFolder, name: str) -> Snapshot:
     for file in _FILES:
         if (state.path / file).exists():
             _copy_database(state.path / file, new / file)
     if state.agents.is_dir():
-        shutil.copytree(state.agents, new / "agents", symlinks=True)
+        shutil.copytree(state.agents, new / "agents", symlinks=True, ignore=_uncopied, copy_function=_copy)
     with closing(open_connection(new / "postroom.db", readonly=True)) as conn:
         version, messages = schema.inspect(conn, new / "postroom.db"), conn.execute("SELECT count(*) FROM messages").get
-    snapshot = Snapshot(target.name, clock.now_ms(), version, messages, _size(new))
+    snapshot = Snapshot(name, clock.now_ms(), version, messages, _size(new))
     (new / _FACTS).write_text(json.dumps(asdict(snapshot), indent=2) + "\n")
-    shutil.rmtree(target, ignore_errors=True)
-    new.rename(target)
     return snapshot
+
+
+def _uncopied(folder: str, names: list[str]) -> list[str]:
+    """Sockets and pipes, which nobody can copy."""
+    found = {name: Path(folder, name) for name in names}
+    return [name for name, path in found.items() if not (path.is_file() or path.is_dir() or path.is_symlink())]
+
+
+def _copy(source: str, target: str) -> None:
+    with suppress(FileNotFoundError):  # an agent that works removed it meanwhile
+        shutil.copy2(source, target, follow_symlinks=False)
 
 
 def restore(state: StateFolder, name: str) -> Snapshot:
@@ -72,11 +95,17 @@ def restore(state: StateFolder, name: str) -> Snapshot:
     Raises:
         DoesNotExist: there is no such snapshot.
         NotADatabase: its database can't be used here; nothing was changed.
+        WrongFolder: the folder is not an emulator's, or not only; nothing was changed.
         AlreadyInUse: an emulator runs in the folder.
     """
     source = _place(state, name)
     snapshot = read(source)
     _check(source / "postroom.db")
+    if not state.is_blank and not state.is_marked:  # of a deployment, whose functions take no lock
+        raise WrongFolder(
+            f"{relative(state.path)} has a database that no emulator made: a restore would delete it. Choose another "
+            f"--state; nothing was changed"
+        )
     state.prepare()
     with _held(state):
         new = state.path / "restored.new"

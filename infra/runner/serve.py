@@ -48,9 +48,18 @@ class _EarlySignal:
 
     has_come = False
 
+    def __init__(self) -> None:
+        sys.unraisablehook = self._say_dropped
+
     def __call__(self, number: int, frame: FrameType | None) -> None:
         self.has_come = True
         raise _Stopped
+
+    @staticmethod
+    def _say_dropped(dropped: "sys.UnraisableHookArgs") -> None:
+        """As Python says it, but for our own, which is no fault."""
+        if dropped.exc_type is not _Stopped:
+            sys.__unraisablehook__(dropped)
 
 
 def serve(

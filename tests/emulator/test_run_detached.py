@@ -66,6 +66,7 @@ def test_one_function_is_called_past_the_gateway(project: Path, tmp_path: Path) 
     body.write_text(json.dumps({"agentId": "assistant", "message": "look", "channel": "api", "sender": "Ana"}))
     stored = run(project, "invoke", "api", "--path", "/api/message", "--data", f"@{body}")
     assert (stored["status"] // 100, stored["newRows"]["messages"]) == (2, 1)
+    assert run(project, "wait", "idle")["condition"] == "idle", "the answer waits for a client that fetches it"
     refused = run(project, "invoke", "ingest", "--path", "/webhooks/telegram", "--data", "{}", code=1)
     assert refused["status"] == 401
     assert any(line["event"] == "ingest.refused" for line in refused["log"])

@@ -19,13 +19,15 @@ from emulator.storage import snapshots
 
 State = Annotated[Path, typer.Option(help="The folder that keeps the database, the bucket and the chats.")]
 
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+
 app = group("The data that the emulator keeps.")
 
 
 @app.command()
 def reset(
     state: State = STATE,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     as_json: frame.Json = False,
 ) -> None:
     """Delete the database, the bucket and the chats in the state folder. Snapshots stay."""
@@ -37,11 +39,7 @@ def reset(
         fail(f"stop the emulator first: {describe_use(folder)}", errors.AlreadyInUse.exit_code)
     if folder.problem is not None:
         fail(f"{folder.problem}; nothing was deleted", errors.Unsafe.exit_code)
-    if not yes:
-        if not sys.stdin.isatty():
-            fail(f"this deletes everything in {state}: confirm with --yes", os.EX_USAGE)
-        if not typer.confirm(f"Delete the database, the bucket and the chats in {state}?"):
-            raise typer.Exit(1)
+    _confirm(state, yes=yes)
     left = folder.remove(keep=("snapshots",))
     lines: list[str] = []
     if left == ["snapshots"]:
@@ -73,11 +71,14 @@ def take_snapshot(name: Name, state: State = STATE, as_json: frame.Json = False)
 
 
 @app.command("restore")
-def restore_snapshot(name: Name, state: State = STATE, as_json: frame.Json = False) -> None:
+def restore_snapshot(name: Name, state: State = STATE, yes: Yes = False, as_json: frame.Json = False) -> None:
     """Go back to a snapshot. What is there now is deleted, the bucket too: a new replica begins with the next start."""
 
     def work() -> CommandResult:
-        restored = snapshots.restore(StateFolder(state.resolve()), name)
+        folder = StateFolder(state.resolve())
+        if not folder.is_blank:
+            _confirm(state, yes=yes)
+        restored = snapshots.restore(folder, name)
         return result(
             asdict(restored), f"{state} holds {_describe(restored)}; `{command_line('run', state)}` begins there"
         )
@@ -87,12 +88,12 @@ def restore_snapshot(name: Name, state: State = STATE, as_json: frame.Json = Fal
 
 @app.command("seed")
 def seed_snapshot(name: Name, state: State = STATE, as_json: frame.Json = False) -> None:
-    """Begin with a snapshot where there is no database yet; where there is one, change nothing."""
+    """Begin with a snapshot where there is neither a database nor a bucket yet; else change nothing."""
 
     def work() -> CommandResult:
         folder = StateFolder(state.resolve())
-        if folder.database.exists():
-            return result({"restored": None}, f"{state} has a database already; nothing was changed")
+        if not folder.is_blank:
+            return result({"restored": None}, f"{state} has a database or a bucket already; nothing was changed")
         restored = snapshots.restore(folder, name)
         return result({"restored": asdict(restored)}, f"{state} begins with {_describe(restored)}")
 
@@ -113,6 +114,16 @@ def list_snapshots(state: State = STATE, as_json: frame.Json = False) -> None:
         )
 
     frame.end_with(work, as_json=as_json)
+
+
+def _confirm(state: Path, *, yes: bool) -> None:
+    """Ask before everything is deleted; without a terminal only *yes* confirms it."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        fail(f"this deletes everything in {state}: confirm with --yes", os.EX_USAGE)
+    if not typer.confirm(f"Delete the database, the bucket and the chats in {state}?"):
+        raise typer.Exit(1)
 
 
 def _describe(snapshot: snapshots.Snapshot) -> str:

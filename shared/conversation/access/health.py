@@ -56,11 +56,16 @@ def paused(agent: str, code: str, reason: str | None) -> Need:
     return Need(what, "When it is mended", f"emulator agents resume {shlex.quote(agent)}")
 
 
+def waits(count: int) -> str:
+    """How many messages wait, by ``troubles.waiting_for``. Pure."""
+    many = f"more than {troubles.MOST_COUNTED:,}" if count > troubles.MOST_COUNTED else f"{count:,}"
+    return "1 message waits" if count == 1 else f"{many} messages wait"
+
+
 def held(agent: str, count: int) -> Need:
     """Of an agent that an operator paused, with messages that wait for it. Pure."""
-    wait = "1 message waits" if count == 1 else f"{count:,} messages wait"
     resume = f"emulator agents resume {shlex.quote(agent)}"
-    return Need(f"agent {agent} is paused by hand, and {wait} for it", "To let it go on", resume)
+    return Need(f"agent {agent} is paused by hand, and {waits(count)} for it", "To let it go on", resume)
 
 
 def used_up(agent: str | None, period: str, unit: str) -> Need:
@@ -128,17 +133,23 @@ def of_disk(path: Path, free: int) -> Health:
 
 def _pauses(conn: apsw.Connection, now_ms: int) -> list[str]:
     """A sentence for each agent that Postroom paused, and for each that an operator paused while messages wait."""
-    found = agent_pauses.paused(conn)
-    by_hand = {agent for agent, each in found.items() if each.paused_by == "operator"}
-    waiting = troubles.waiting(conn, by_hand, now_ms).held if by_hand else {}
-    needs = [paused(each.agent, each.code, each.reason) for each in found.values() if each.paused_by == "postroom"]
-    return [str(need) for need in (*needs, *(held(agent, count) for agent, count in waiting.items() if count))]
+    found = agent_pauses.paused(conn).values()
+    needs = [str(paused(each.agent, each.code, each.reason)) for each in found if each.paused_by == "postroom"]
+    return [*needs, *(str(held(agent, count)) for agent, count in by_hand(conn, now_ms).items() if count)]
 
 
-def paused_by_hand(conn: apsw.Connection) -> list[str]:
-    """A sentence for each agent that an operator paused: nothing is wrong, and its messages wait."""
-    found = [each for each in agent_pauses.paused(conn).values() if each.paused_by == "operator"]
-    return [str(paused(each.agent, each.code, each.reason)) for each in found]
+def paused_by_hand(conn: apsw.Connection, now_ms: int) -> list[str]:
+    """A sentence for each agent that an operator paused, and for which nothing waits: nothing is wrong."""
+    found, counts = agent_pauses.paused(conn), by_hand(conn, now_ms)
+    return [str(paused(each.agent, each.code, each.reason)) for each in found.values() if counts.get(each.agent) == 0]
+
+
+def by_hand(conn: apsw.Connection, now_ms: int) -> dict[str, int]:
+    """The agents that an operator paused, and how many messages wait for each, as ``troubles.waiting_for`` counts."""
+    found = agent_pauses.paused(conn).values()
+    return {
+        each.agent: troubles.waiting_for(conn, each.agent, now_ms) for each in found if each.paused_by == "operator"
+    }
 
 
 def _budgets(conn: apsw.Connection, timezone: str, *, now_ms: int, settled: SettledUsage | None) -> list[str]:

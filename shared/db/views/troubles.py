@@ -132,8 +132,7 @@ class Waiting(NamedTuple):
     """How the open messages stand.
 
     *planned*: for a later instant. *paused*: of an agent that is paused. *retrying*: after a failed attempt. *due*: the
-    others. *oldest_ms*: when the oldest of those that are not planned was made, and its agent. *held*: the paused ones
-    by agent.
+    others. *oldest_ms*: when the oldest of those that are not planned was made, and its agent.
     """
 
     total: int
@@ -142,7 +141,6 @@ class Waiting(NamedTuple):
     retrying: int
     due: int
     running: int
-    held: dict[str, int]
     oldest_ms: int | None
     oldest_agent: str | None
 
@@ -171,26 +169,40 @@ _OLDEST = f"""
 
 def waiting(conn: apsw.Connection, paused: set[str], now_ms: int) -> Waiting:
     """*paused*: the agents that are."""
-    pending, running, planned, retried = 0, 0, 0, 0
-    held: dict[str, int] = {}
+    pending, running, held, planned, retried = 0, 0, 0, 0, 0
     later = {agent: counts for agent, *counts in rows(conn, _LATER, {"now": now_ms})}
     for agent, of_agent, is_open in rows(conn, _OPEN):
         soon, again = later.get(agent, (0, 0))
         pending, running, planned = pending + of_agent, running + is_open - of_agent, planned + soon
-        if agent in paused:
-            held[agent] = of_agent - soon
+        held += of_agent - soon if agent in paused else 0
         retried += 0 if agent in paused else again
     oldest = rows(conn, _OLDEST, {"now": now_ms})
     return Waiting(
         pending,
         planned,
-        sum(held.values()),
-        retried,
-        pending - planned - sum(held.values()) - retried,
-        running,
         held,
+        retried,
+        pending - planned - held - retried,
+        running,
         *(oldest[0] if oldest else (None, None)),
     )
+
+
+MOST_COUNTED = 1000
+_FOR_AGENT = """
+    SELECT count(*)
+      FROM (SELECT 1
+              FROM messages INDEXED BY messages_open
+             WHERE agent = :agent AND trigger = 1 AND (status = 'pending' OR status = 'processing')
+               AND status = 'pending' AND ifnull(process_after, 0) <= :now
+             LIMIT :most + 1)
+"""
+
+
+def waiting_for(conn: apsw.Connection, agent: str, now_ms: int) -> int:
+    """How many messages wait for the agent now; one more than ``MOST_COUNTED`` means that there are more."""
+    found: int = scalar(conn, _FOR_AGENT, {"agent": agent, "now": now_ms, "most": MOST_COUNTED})
+    return found
 
 
 def open_answers(conn: apsw.Connection) -> int:

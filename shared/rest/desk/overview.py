@@ -117,7 +117,7 @@ def _read(
     asked = troubles.pending_approvals(conn)
     needs = [
         *_stops(said["notReady"]),
-        *_paused(pauses.values(), stands.held),
+        *_paused(pauses.values(), health.by_hand(conn, now_ms)),
         *_dead(dead),
         *_unsent(unsent),
         *_asked(asked),
@@ -125,15 +125,16 @@ def _read(
     used_up = _used_up(conn, settings, settled, now_ms)
     needs += _budgets(used_up)
     known = {str(health.paused(each.agent, each.code, each.reason)) for each in pauses.values()}
-    known |= {str(health.held(agent, count)) for agent, count in stands.held.items()}
     known |= {str(health.used_up(each["agent"], each["period"], each["unit"])) for each in used_up}
     known |= set(health.of_dead(conn))
     mends = [*_outages(conn), *_retrying(conn, now_ms), *_silent(conn, now_ms)]
-    outages = {each["key"].removeprefix("outage ") for each in mends if each["key"].startswith("outage ")}
+    items = [f"agent {agent} is paused by hand" for agent in pauses]  # the count may be that of another moment
+    outages = [each["key"].removeprefix("outage ") for each in mends if each["key"].startswith("outage ")]
+    items += [f"{channel} can't send" for channel in outages]
     needs += [
         _item(f"said {sentence}", "warn", *_parted(sentence))
         for sentence in said["needsYou"]
-        if sentence not in known and not any(sentence.startswith(f"{each} can't send") for each in outages)
+        if sentence not in known and not sentence.startswith(tuple(items))
     ]
     start_ms = periods.containing("day", now_ms, settings.timezone).start_ms
     account = books.read(conn, max(start_ms, now_ms - settings.history_retention_ms + _KEPT_MARGIN_MS))
@@ -217,17 +218,17 @@ def _stops(sentences: Sequence[str]) -> Iterator[Item]:
         yield _item(f"stop {sentence[:60]}", "stop", *_parted(sentence))
 
 
-def _paused(pauses: Iterable[AgentPause], held: Mapping[str, int]) -> Iterator[Item]:
+def _paused(pauses: Iterable[AgentPause], by_hand: Mapping[str, int]) -> Iterator[Item]:
     """Agents that Postroom paused, and those that an operator paused while messages wait for them."""
     for pause in pauses:
-        waits = held.get(pause.agent, 0)
-        if pause.paused_by == "postroom" or waits:
-            behind = f"{waits:,} message{' waits' if waits == 1 else 's wait'} in order, and no attempt is lost."
+        count = by_hand.get(pause.agent)
+        if count != 0:
+            behind = "Its messages wait" if count is None else health.waits(count)
             yield _item(
                 f"paused {pause.agent}",
                 "paused",
-                f"Agent {pause.agent} is paused" + (" by hand" if pause.paused_by == "operator" else ""),
-                f"{pause.reason}. {behind if waits else 'Its messages wait in order, and lose no attempt.'}",
+                f"Agent {pause.agent} is paused" + ("" if count is None else " by hand"),
+                f"{pause.reason}. {behind} in order, and no attempt is lost.",
                 since=pause.since,
                 until=pause.until,
                 link=f"#/queue/waiting?agent={quote(pause.agent)}",

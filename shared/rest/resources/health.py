@@ -98,7 +98,7 @@ async def get_health(service: Service) -> HealthView:
         "problems": problems,
         "notReady": found.stops,
         "needsYou": found.needs,
-        "asWanted": health.paused_by_hand(service.reader) if service.past is None else [],
+        "asWanted": health.paused_by_hand(service.reader, service.now_ms()) if service.past is None else [],
         "uptime": (now_ms - service.started_at) // 1000,
         "functions": {name: {"running": is_running} for name, is_running in running.items()},
         "lastSweep": last_sweep,

@@ -1,12 +1,13 @@
 """Snapshots of a state folder, over real databases."""
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from emulator.base.errors import AlreadyInUse, DoesNotExist, InvalidInput, NotADatabase
+from emulator.base.errors import AlreadyInUse, DoesNotExist, InvalidInput, NotADatabase, WrongFolder
 from emulator.base.state import FolderLock, StateFolder
 from emulator.cli.app import app
 from emulator.storage import snapshots
@@ -94,6 +95,54 @@ def test_a_reset_keeps_snapshots(state: StateFolder) -> None:
     assert "the snapshots in" in done.stdout
     assert not state.database.exists()
     assert [each.name for each in snapshots.find_all(state)] == ["good"]
+
+
+def test_a_restore_asks_first_where_there_is_something_to_lose(state: StateFolder) -> None:
+    write(state, "kept")
+    snapshots.take(state, "good")
+    write(state, "later")
+
+    asked = CliRunner().invoke(app, ["data", "restore", "good", "--state", str(state.path)])
+    told = CliRunner().invoke(app, ["data", "restore", "good", "--yes", "--state", str(state.path)])
+
+    assert (asked.exit_code, "confirm with --yes" in asked.stderr) == (64, True)
+    assert (told.exit_code, names(state)) == (0, ["kept"])
+
+
+def test_a_database_of_a_deployment_is_not_replaced(state: StateFolder, tmp_path: Path) -> None:
+    """Its functions take no lock of the emulator's, and would go on with a file that has no name."""
+    snapshots.take(state, str(tmp_path / "fixture"))
+    deployed = StateFolder(tmp_path / "srv")
+    deployed.path.mkdir()
+    prepare_database(deployed.database, timezone="UTC", agents_file=None)
+    write(deployed, "live")
+
+    with pytest.raises(WrongFolder, match="a database that no emulator made"):
+        snapshots.restore(deployed, str(tmp_path / "fixture"))
+
+    assert names(deployed) == ["live"]
+
+
+def test_a_seed_leaves_a_bucket_alone_that_has_lost_its_database(state: StateFolder, tmp_path: Path) -> None:
+    snapshots.take(state, str(tmp_path / "fixture"))
+    for file in state.path.glob("postroom.db*"):
+        file.unlink()
+
+    done = CliRunner().invoke(app, ["data", "seed", f"{tmp_path}/fixture", "--state", str(state.path), "--json"])
+
+    assert json.loads(done.stdout) == {"restored": None}
+    assert (state.s3 / "object").exists()
+
+
+def test_a_snapshot_leaves_its_neighbours_alone_and_takes_what_can_be_copied(state: StateFolder) -> None:
+    snapshots.take(state, "a.new")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(state.agents / "program.sock"))
+        snapshots.take(state, "a")
+
+    assert {each.name for each in snapshots.find_all(state)} == {"a", "a.new"}
+    assert sorted(each.name for each in state.snapshots.iterdir()) == ["a", "a.new"]
+    assert [each.name for each in (state.snapshots / "a" / "agents").iterdir()] == ["note.txt"]
 
 
 def test_nothing_is_restored_beside_a_running_emulator(state: StateFolder) -> None:

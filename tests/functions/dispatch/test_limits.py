@@ -101,7 +101,10 @@ for _ in range({count}):
 ENDED = "SELECT agent FROM messages WHERE status = 'completed' OR status = 'dead'"
 
 
-FLOODS = {"plain": "while True: print('x' * 99)", "progress": """while True: print('{"type": "progress"}', ' ' * 79)"""}
+FLOODS = {
+    "plain": "while True: print('x' * 99)",
+    "progress": """while True: print('{"type": "progress"}', ' ' * 479)""",
+}
 
 
 @pytest.mark.parametrize("source", FLOODS.values(), ids=FLOODS)

@@ -256,6 +256,7 @@ def test_a_signal_that_python_swallows_during_loading_ends_the_process_too(serve
     process, _ = serve("freed")
 
     assert process.end() == 0
+    assert process.err == []
     assert process.events("function.ready") == []
 
 

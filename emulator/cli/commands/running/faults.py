@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Annotated, Literal
@@ -105,7 +106,7 @@ def kill(process: Process, state: State = STATE, as_json: frame.Json = False) ->
 
     def work() -> CommandResult:
         pid = _pid(process, state)
-        os.kill(pid, signal.SIGKILL)
+        _send(process, pid, signal.SIGKILL)
         return result({"process": process, "pid": pid}, f"{process} (process {pid}) is killed")
 
     frame.end_with(work, as_json=as_json)
@@ -122,16 +123,25 @@ def hang(
 
     def work() -> CommandResult:
         pid, ms = _pid(process, state), _ms("--for", lasts)
-        os.kill(pid, signal.SIGSTOP)
+        for number in (signal.SIGTERM, signal.SIGHUP):  # they too let it go on
+            signal.signal(number, lambda *_: sys.exit(1))
+        _send(process, pid, signal.SIGSTOP)
         try:
             time.sleep(ms / 1000)
         finally:
-            os.kill(pid, signal.SIGCONT)
+            _send(process, pid, signal.SIGCONT)
         return result(
             {"process": process, "pid": pid, "ms": ms}, f"{process} (process {pid}) stood for {time_span(ms)}"
         )
 
     frame.end_with(work, as_json=as_json)
+
+
+def _send(process: str, pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        raise errors.NotReady(f"{process} (process {pid}) has ended meanwhile") from None
 
 
 def _pid(process: str, state: Path) -> int:

@@ -22,12 +22,16 @@ from shared.db.engine.connection import open_connection
 
 _LOOK_EVERY_S = 0.05
 T = TypeVar("T")
+# What somebody has to do first is left out: an answer that a client fetches, and what waits behind a pause.
 _IDLE = """
     SELECT NOT EXISTS (SELECT 1 FROM messages WHERE status = 'processing')
-       AND NOT EXISTS (SELECT 1 FROM messages
-                        WHERE status = 'pending' AND trigger = 1 AND coalesce(process_after, 0) <= :now)
+       AND NOT EXISTS (SELECT 1 FROM messages m
+                        WHERE m.status = 'pending' AND m.trigger = 1 AND coalesce(m.process_after, 0) <= :now
+                          AND NOT EXISTS (SELECT 1 FROM agent_pauses p WHERE p.agent = m.agent AND p.state = 'paused'))
        AND NOT EXISTS (SELECT 1 FROM responses WHERE status = 'delivering')
-       AND NOT EXISTS (SELECT 1 FROM responses WHERE status = 'pending' AND coalesce(deliver_after, 0) <= :now)
+       AND NOT EXISTS (SELECT 1 FROM responses r JOIN chats c ON c.id = r.chat_id
+                        WHERE r.status = 'pending' AND coalesce(r.deliver_after, 0) <= :now AND c.status = 'active'
+                          AND NOT EXISTS (SELECT 1 FROM channel_pauses p WHERE p.channel = r.channel))
 """
 
 Timeout = Annotated[float, typer.Option(min=0, help="Seconds to wait at most.")]

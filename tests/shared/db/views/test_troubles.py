@@ -96,8 +96,9 @@ def test_open_messages_are_counted_by_what_they_wait_for(conn):
     put(conn, "runs", chat="4")
     take(conn, chat="4")
 
-    assert troubles.waiting(conn, {"coder"}, NOW) == (4, 1, 1, 1, 1, 1, {"coder": 1}, NOW + 5, "assistant")
+    assert troubles.waiting(conn, {"coder"}, NOW) == (4, 1, 1, 1, 1, 1, NOW + 5, "assistant")
+    assert [troubles.waiting_for(conn, agent, NOW) for agent in ("coder", "assistant", "nobody")] == [1, 1, 0]
 
 
 def test_where_nothing_waits_nothing_is_the_oldest(conn):
-    assert troubles.waiting(conn, set(), NOW) == (0, 0, 0, 0, 0, 0, {}, None, None)
+    assert troubles.waiting(conn, set(), NOW) == (0, 0, 0, 0, 0, 0, None, None)

@@ -76,7 +76,9 @@ def test_a_schema_is_one_that_every_model_takes(spec):
     assert len(spec.description) > 20
 
 
-MOST_BYTES = 18_200  # of all tools in a request to a model, some 4,550 tokens
+# Of all tools in a request to a model, some 4,560 tokens. That an answer comes later stands in the description of a
+# tool, and not in what it answers, which people may see.
+MOST_BYTES = 18_260
 
 
 def test_what_the_tools_add_to_each_prompt_does_not_creep():
