@@ -10,11 +10,13 @@ from shared.core.errors import ConfigInvalid
 class Cursor(NamedTuple):
     """*done*: the newest event whose spans the collector has; *begin*: the event to read after, at the next start.
 
-    What lies between is read again, for what was open, and not exported again.
+    What lies between is read again, for what was open, and not exported again. *epoch*: of the database whose events
+    these are; a restored one has another.
     """
 
     done: int
     begin: int
+    epoch: str | None = None
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
@@ -25,7 +27,7 @@ class Cursor(NamedTuple):
         """
         try:
             said = json.loads(path.read_bytes())
-            return cls(int(said["done"]), int(said["begin"]))
+            return cls(int(said["done"]), int(said["begin"]), said.get("epoch"))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:

@@ -64,7 +64,7 @@ class Export:
             self._unsent = []
         done = max(self.cursor.done, self._read)
         begin = max(self._tracer.open_since(done), done - FURTHEST_BACK)
-        self.cursor = Cursor(done, begin)
+        self.cursor = self.cursor._replace(done=done, begin=begin)
         return self._has_more
 
     def _read_batch(self, last: int) -> None:

@@ -27,7 +27,7 @@ from shared.core import logs
 from shared.core.errors import DatabaseUnavailable, PostroomError
 from shared.core.settings import Settings
 from shared.core.time.durations import parse_ms
-from shared.db.engine import schema
+from shared.db.engine import meta, schema
 from shared.db.engine.connection import open_connection
 from shared.db.queue import events
 from shared.db.views import books
@@ -128,8 +128,7 @@ def sender(collector: Collector, client: Client) -> Send:
 
 async def follow(conn: apsw.Connection, file: Path, send: Send, every_s: float) -> int:
     """Export what ends, until cancelled; *file* keeps how far the export has come."""
-    newest = events.latest_id(conn)
-    kept = Cursor.read(file) or Cursor(newest, newest)
+    kept = _begin(conn, file)
     export, waits = Export(conn, send, kept), 0
     log.info("traces.started", after=kept.done)
     while True:
@@ -149,6 +148,26 @@ async def follow(conn: apsw.Connection, file: Path, send: Send, every_s: float) 
             kept.write(file)
         if not has_more:
             await asyncio.sleep(every_s)
+
+
+def _begin(conn: apsw.Connection, file: Path) -> Cursor:
+    """Where the export goes on; the newest event where *file* knows no place in this database's events."""
+    newest = events.latest_id(conn)
+    begin = Cursor(newest, newest, meta.get(conn, "epoch"))
+    kept = Cursor.read(file)
+    if kept is None:
+        return begin
+    if kept.epoch == begin.epoch and kept.done <= newest:
+        return kept
+    log.warning(
+        "traces.cursor_ahead",
+        reason=f"{file.name} is of another database, or of this one before a restore: the export begins with what is "
+        "new; send what is missing with --since",
+        after=kept.done,
+        newest=newest,
+    )
+    begin.write(file)
+    return begin
 
 
 async def export_since(conn: apsw.Connection, send: Send, since_ms: int, until_ms: int | None) -> int:

@@ -9,8 +9,8 @@ def test_it_lies_beside_the_database_and_comes_back(tmp_path):
     assert file.name == "postroom.db-traces"
     assert Cursor.read(file) is None
     Cursor(7, 3).write(file)
-    Cursor(8, 3).write(file)
-    assert Cursor.read(file) == Cursor(8, 3)
+    Cursor(8, 3, "epoch_1").write(file)
+    assert Cursor.read(file) == Cursor(8, 3, "epoch_1")
     assert [each.name for each in tmp_path.iterdir()] == [file.name]
 
 

@@ -7,10 +7,12 @@ import os
 import threading
 
 import pytest
+from structlog.testing import capture_logs
 
 from infra.traces.cursor import Cursor, path_of
 from infra.traces.program import follow, read_options, run, sender
 from shared.core.errors import ConfigInvalid, DatabaseUnavailable
+from shared.db.engine import meta
 from shared.db.engine.connection import transaction
 from shared.db.queue import events
 from tests.fake_client import FakeClient
@@ -55,6 +57,43 @@ def test_it_begins_with_what_is_new_and_goes_on_where_it_was(conn, db):
     asyncio.run(go())
     numbers = [next(each["value"] for each in span["attributes"] if "response" in each["key"]) for span in taken.spans]
     assert numbers == [{"intValue": "2"}, {"intValue": "3"}]
+
+
+def restored_earlier(conn):
+    """Its events are fewer than the cursor knows; a copy that someone put there has the same epoch."""
+    with transaction(conn):
+        conn.execute("DELETE FROM events WHERE id > 2")
+
+
+def another_database(conn):
+    with transaction(conn):
+        meta.put(conn, "epoch", "epoch_of_another")
+
+
+@pytest.mark.parametrize("become", [restored_earlier, another_database])
+def test_where_the_cursor_is_of_another_history_it_begins_with_what_is_new_and_says_so(conn, db, become):
+    file, taken = path_of(db), Taken()
+    for number in (1, 2, 3):
+        send_one(conn, number)
+    Cursor(4, 4, meta.get(conn, "epoch")).write(file)
+    become(conn)
+    newest = events.latest_id(conn)
+
+    async def go():
+        running = asyncio.ensure_future(follow(conn, file, sender(COLLECTOR, FakeClient(taken)), 0.001))
+        await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        send_one(conn, 4)  # nobody follows
+        await followed(conn, file, taken, newest + 2)
+
+    with capture_logs() as logged:
+        asyncio.run(go())
+    assert Cursor.read(file) == Cursor(newest + 2, newest + 2, meta.get(conn, "epoch"))
+    numbers = [next(each["value"] for each in span["attributes"] if "response" in each["key"]) for span in taken.spans]
+    assert numbers == [{"intValue": "4"}]
+    (said,) = (each for each in logged if each["event"] == "traces.cursor_ahead")
+    assert (said["after"], said["newest"]) == (4, newest)
 
 
 @pytest.fixture
