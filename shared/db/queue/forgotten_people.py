@@ -4,7 +4,6 @@ A line belongs to the person who wrote it, or whose message it answers. Of a lin
 known, but in the person's own direct chats, where all lines go.
 """
 
-import json
 from typing import NamedTuple
 
 import apsw
@@ -22,17 +21,6 @@ class ForgottenPerson(NamedTuple):
     before: int
 
 
-_OWN_SESSIONS = """
-    SELECT s.id
-      FROM sessions s
-      LEFT JOIN chats c ON c.id = s.chat_id
-     WHERE s.agent = :agent
-       AND ((s.private_to = :sender_id AND (c.channel = :platform OR c.channel GLOB :platform || '.*'))
-            OR s.chat_id IN (SELECT d.chat_id
-                               FROM users u
-                               JOIN user_dms d ON d.user_id = u.id
-                              WHERE u.channel = :platform AND u.sender_id = :sender_id))
-"""
 OLDEST = """
     SELECT id
       FROM agent_messages
@@ -44,7 +32,17 @@ DELETE = """
     DELETE FROM agent_messages
      WHERE agent_id = :agent AND id >= :oldest AND id < :before
        AND ((sender_id = :sender_id AND (channel = :platform OR channel GLOB :platform || '.*'))
-            OR (sender_id IS NULL AND channel <> 'internal' AND session_id IN (SELECT value FROM json_each(:own))))
+            OR (sender_id IS NULL AND channel <> 'internal'
+            AND EXISTS (SELECT 1
+                          FROM sessions s
+                          LEFT JOIN chats c ON c.id = s.chat_id
+                         WHERE s.id = agent_messages.session_id AND s.agent = :agent
+                           AND ((s.private_to = :sender_id
+                                 AND (c.channel = :platform OR c.channel GLOB :platform || '.*'))
+                                OR s.chat_id IN (SELECT d.chat_id
+                                                   FROM users u
+                                                   JOIN user_dms d ON d.user_id = u.id
+                                                  WHERE u.channel = :platform AND u.sender_id = :sender_id)))))
     RETURNING id, session_id
 """
 
@@ -69,9 +67,8 @@ def of(agent: str, channel: str, sender_id: str) -> ForgottenPerson:
 def delete_slice(conn: apsw.Connection, whom: ForgottenPerson, *, limit: int) -> DeletedLines:
     """Delete the lines of the person among the *limit* newest ones before ``whom.before``."""
     key = whom._asdict()
-    own = json.dumps([id_ for (id_,) in rows(conn, _OWN_SESSIONS, key)])
     oldest: int | None = scalar(conn, OLDEST, {"agent": whom.agent, "before": whom.before, "limit": limit})
-    deleted = rows(conn, DELETE, {**key, "oldest": oldest or 0, "own": own})
+    deleted = rows(conn, DELETE, {**key, "oldest": oldest or 0})
     return DeletedLines(deleted, None if oldest is None else whom._replace(before=oldest))
 
 

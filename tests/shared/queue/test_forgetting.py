@@ -125,6 +125,39 @@ def test_of_an_earlier_release_the_lines_of_a_direct_chat_go_and_those_of_a_grou
     assert lines(conn) == ["old"] * 3 + [NOTE]
 
 
+def test_of_an_earlier_release_what_was_said_to_the_person_alone_in_a_group_goes(conn):
+    chat, group = make_session(conn, chat="200")
+    with transaction(conn):
+        own, of_other = (sessions.ensure(conn, "assistant", chat, None, private_to=who, now_ms=NOW) for who in "56")
+    for count, session in enumerate((own, of_other, group), 1):
+        history(conn, count, session)
+    assert forget(conn, channel="discord").said == 0
+    assert forget(conn).said == 1
+    assert (
+        column(conn, "SELECT session_id FROM agent_messages WHERE channel <> 'internal'")
+        == [of_other] * 2 + [group] * 3
+    )
+
+
+def test_a_slice_costs_no_more_where_the_agent_has_many_sessions(conn):
+    _, session = make_session(conn)
+    history(conn, 40, session)
+
+    def steps():
+        whom, counted = forgotten_people.of("assistant", "telegram", "5"), []
+        conn.set_progress_handler(lambda: bool(counted.append(1)), 10)
+        with transaction(conn):
+            assert forgotten_people.delete_slice(conn, whom, limit=4).lines == []
+        conn.set_progress_handler(None)
+        return len(counted)
+
+    of_one = steps()
+    with transaction(conn):
+        for number in range(300):
+            sessions.ensure(conn, "assistant", 1, f"thread {number}", now_ms=NOW)
+    assert steps() < of_one + 20
+
+
 def test_older_lines_go_slice_by_slice_and_each_is_looked_at_once(conn):
     _, session = make_session(conn)
     rows(conn, "UPDATE sessions SET continuation = 'c-1', continued_by = 'claude'")
@@ -144,7 +177,7 @@ def test_older_lines_go_slice_by_slice_and_each_is_looked_at_once(conn):
 
 
 def test_the_slice_is_found_by_the_index_of_the_agents_lines(conn):
-    key = {"agent": "assistant", "before": 9, "limit": 3, "oldest": 1, "sender_id": "5", "platform": "x", "own": "[]"}
+    key = {"agent": "assistant", "before": 9, "limit": 3, "oldest": 1, "sender_id": "5", "platform": "x"}
     for sql in (forgotten_people.OLDEST, forgotten_people.DELETE):
         found = plan(conn, sql, **{name: value for name, value in key.items() if f":{name}" in sql})
         assert any("agent_messages_of_agent" in each for each in found), found
