@@ -119,7 +119,13 @@ class Sweep(FunctionService):
         self.in_thread: asyncio.Future[Any] | None = None  # may go on after its sweep was cut off
 
     async def once(self, *, now_ms: int) -> Swept:
-        """One sweep."""
+        """One sweep. What is not well is told first: the other work may be so much that the sweep is cut off."""
+        if await self.alerts.look(now_ms=now_ms):
+            self.kick("deliver", "api")
+        swept, _ = await asyncio.gather(self._work(now_ms), self.alerts.post(now_ms=now_ms))
+        return swept
+
+    async def _work(self, now_ms: int) -> Swept:
         swept = Swept()
         await self._rescue(swept, now_ms)
         await self._try(swept, "heartbeat", lambda conn: meta.put(conn, "heartbeat_at", str(now_ms)))
@@ -351,8 +357,7 @@ async def _tick(service: Sweep) -> Response:
         return JSONResponse({"skipped": "the last sweep still runs"}, status_code=202)
     async with service.running:
         swept = await service.once(now_ms=clock.now_ms())
-        news = [await each.look(now_ms=clock.now_ms()) for each in (service.looks, service.alerts)]
-        if any(news):
+        if await service.looks.look(now_ms=clock.now_ms()):
             service.kick("deliver", "api")
     log.info("sweep.done", **swept.news())
     return JSONResponse(swept.as_dict(), status_code=500 if swept.failed else 200)

@@ -2,7 +2,7 @@
 
 ::
 
-    look ──> standing ──note──> alerts ──plan──> sayings ──notices.write──> responses of deliver
+    look ──> standing ──note──> alerts ──plan──> sayings ──notices.write──> responses of deliver, or of the webhook
 """
 
 import apsw
@@ -42,13 +42,18 @@ class AlertLooks:
             found = self._look(now_ms)
             if found is None:
                 return 0
-            count = await self._writer.run(lambda conn: note(conn, found, self._settings, now_ms=now_ms))
-            if self._reader is not None:
-                await self._posts.post(self._reader, now_ms=now_ms)
-            return count
+            return await self._writer.run(lambda conn: note(conn, found, self._settings, now_ms=now_ms))
         except Exception:  # the batch boundary: sweep's other work goes on
             log.exception("alerts.failed")
             return 0
+
+    async def post(self, *, now_ms: int) -> None:
+        """Post to the webhook what waits for it. Never raises."""
+        try:
+            if self._reader is not None:
+                await self._posts.post(self._reader, now_ms=now_ms)
+        except Exception:  # as above
+            log.exception("alerts.failed")
 
     def _look(self, now_ms: int) -> Findings | None:
         if self._reader is None:

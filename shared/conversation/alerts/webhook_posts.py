@@ -5,6 +5,9 @@ order, at each look of ``sweep``, until the webhook takes it with a 2xx. Like al
 after ``POSTROOM_RETENTION_MS``. A repetition has the same ``webhook-id``.
 """
 
+import asyncio
+import time
+from collections.abc import Callable
 from functools import partial
 
 import apsw
@@ -24,27 +27,40 @@ from shared.runtime.http_client import Client, NoAnswer, RequestNotSent
 
 log = logs.get()
 
-LIMIT_S = 10.0  # of one answer
+LIMIT_S = 5.0  # of one answer; and after so long no other is posted
 _MOST = 20  # of one look
 
 
 class WebhookPosts:
     """The posts of one process."""
 
-    def __init__(self, settings: Settings, writer: Writer, client: Client | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        writer: Writer,
+        client: Client | None = None,
+        *,
+        limit_s: float = LIMIT_S,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._settings = settings
         self._writer = writer
-        self._client: Client = client or HttpClient(answer_limit_s=LIMIT_S)
+        self._client: Client = client or HttpClient(answer_limit_s=limit_s)
+        self._limit_s = limit_s
+        self._clock_s = clock_s
 
     async def post(self, conn: apsw.Connection, *, now_ms: int) -> int:
-        """Post what waits, oldest first, up to the first that the webhook does not take; how many it took."""
+        """Post what waits, oldest first, up to the first that it does not take, for some seconds; how many it took."""
         url, secret = self._settings.alert_url, self._settings.alert_secret
         if url is None or secret is None:
             if (missing := alert_routes.lacking(conn, self._settings)) is not None:
                 log.warning("alerts.not_posted", reason=f"sweep has no {missing}")
             return 0
         waiting = alert_facts.waiting_posts(conn, WEBHOOK, PLACE, limit=_MOST)
+        deadline = self._clock_s() + self._limit_s
         for count, each in enumerate(waiting):
+            if count and self._clock_s() >= deadline:
+                return count
             problem = await self._post(each, url.get_secret_value(), secret.get_secret_value(), now_ms)
             if problem is not None:
                 log.warning("alerts.not_posted", response_id=each.id, reason=problem, waiting=len(waiting) - count)
@@ -58,11 +74,13 @@ class WebhookPosts:
         body = msgspec.json.encode({"id": alert.message_id, "at": alert.created_at, "text": alert.text})
         signed = standard_webhooks.sign(secret, alert.message_id, body, now_ms=now_ms)
         try:
-            status, _, _ = await self._client.request("POST", url, body, {"Content-Type": "application/json", **signed})
+            async with asyncio.timeout(self._limit_s):
+                headers = {"Content-Type": "application/json", **signed}
+                status, _, _ = await self._client.request("POST", url, body, headers)
         except RequestNotSent as error:
             return f"the webhook of POSTROOM_ALERT_URL can't be reached ({error})"
-        except NoAnswer as error:
-            return f"the webhook of POSTROOM_ALERT_URL did not answer ({error})"
+        except (NoAnswer, TimeoutError) as error:
+            return f"the webhook of POSTROOM_ALERT_URL did not answer ({str(error) or type(error).__name__})"
         return None if 200 <= status < 300 else f"the webhook of POSTROOM_ALERT_URL answered {status}"
 
     async def close(self) -> None:

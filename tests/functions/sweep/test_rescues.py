@@ -2,6 +2,7 @@
 
 import asyncio
 
+import apsw
 import pytest
 
 from functions import recurrence, sweep
@@ -15,9 +16,10 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, responses
 from shared.queue import turns
 from shared.queue.turns import TurnReply
+from shared.roster import alert_routes
 from shared.runtime.kick import Listener
 from tests.functions.sweep.kit import done, sweep_at
-from tests.support import LEASE, NOW, TICK, answer, column, dump, make_owner, put, take
+from tests.support import LEASE, NOW, TICK, answer, column, dump, make_chat, make_owner, put, take
 
 
 def test_a_sweep_rescues_turns_and_sends_whose_process_is_gone(conn):
@@ -103,6 +105,29 @@ def test_rescued_messages_run_again_at_once(conn, environment):
     take(conn)
     listener = Listener(environment, "dispatch")
     sweep_at(NOW + LEASE + 1)
+    listener._socket.setblocking(False)
+    assert listener._socket.recv(16) == b"k"
+    listener.close()
+
+
+def test_what_is_not_well_is_told_before_all_other_work(conn, environment):
+    """A sweep with much to do may be cut off."""
+    dead, ops = put(conn, chat="7"), make_chat(conn, "900")
+    with transaction(conn):
+        rows(conn, "UPDATE messages SET status = 'dead', failure = 'crashed' WHERE id = :id", {"id": dead})
+        alert_routes.save(conn, "ops", ops, {}, now_ms=NOW - 1)
+    written = []
+
+    def watch(connection):
+        connection.set_update_hook(lambda kind, database, table, row: written.append(table))
+
+    listener = Listener(environment, "deliver")
+    apsw.connection_hooks.append(watch)
+    try:
+        sweep_at(NOW)
+    finally:
+        apsw.connection_hooks.remove(watch)
+    assert written.index("alerts") < written.index("responses") < written.index("event_totals"), "of a chore"
     listener._socket.setblocking(False)
     assert listener._socket.recv(16) == b"k"
     listener.close()

@@ -44,7 +44,7 @@ def write(conn, chat, *texts):
             notices.write(conn, chat, text, now_ms=NOW)
 
 
-def post(conn, settings, answers, now_ms=NOW):
+def post(conn, settings, answers, now_ms=NOW, **limits):
     """The requests that one look made, and how many the webhook took."""
     requests, left = [], list(answers)
 
@@ -53,11 +53,13 @@ def post(conn, settings, answers, now_ms=NOW):
         answer = left.pop(0)
         if isinstance(answer, Exception):
             raise answer
+        if callable(answer):
+            return answer()
         return httpx.Response(answer)
 
     async def go():
         writer = Writer(settings.db)
-        posts = WebhookPosts(settings, writer, FakeClient(play))
+        posts = WebhookPosts(settings, writer, FakeClient(play), **limits)
         try:
             return await posts.post(conn, now_ms=now_ms)
         finally:
@@ -85,6 +87,20 @@ def test_what_the_webhook_does_not_take_is_posted_again_in_order_with_the_same_i
     assert (taken, rest) == (1, 2)
     assert [json.loads(each.content)["text"] for each in (*requests, *again)] == ["first", "second", "second", "third"]
     assert requests[1].headers["webhook-id"] == again[0].headers["webhook-id"]
+
+
+def test_a_slow_webhook_holds_up_no_sweep(conn, settings, webhook):
+    write(conn, webhook, *"abcd")
+    seconds = iter([0.0, 3.0, 6.0])
+    requests, taken = post(conn, settings, [200] * 4, clock_s=lambda: next(seconds))
+    assert (len(requests), taken) == (2, 2), "the third would begin after 5 s"
+
+
+def test_one_answer_is_awaited_for_so_long(conn, settings, webhook, capsys):
+    write(conn, webhook, "first")
+    requests, taken = post(conn, settings, [asyncio.Event().wait], limit_s=0.0)
+    assert (len(requests), taken) == (1, 0)
+    assert "did not answer (TimeoutError)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("channel", ["webhook", WEBHOOK])
