@@ -118,7 +118,7 @@ def _say(
         for duty in duties:
             if phase != "ended":
                 tellings.begin(conn, alert.id, duty, said_by=route.name, response=response, now_ms=now_ms)
-            if phase != "began":
+            if phase in ("ended", "passed"):
                 tellings.end(conn, alert.id, duty, response=response, now_ms=now_ms)
     if saying.form == "digest":
         alert_routes.note_digest(conn, route.name, now_ms=now_ms)

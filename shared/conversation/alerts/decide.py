@@ -1,6 +1,7 @@
 """Which route says what now: pure decisions over the alerts, and what each route was told of them.
 
-A thing is told once to each route that takes its kind, and once when it is over. Four things delay that:
+A thing is told once to each route that takes its kind, and once when it is over. One that goes on to kill messages is
+told again, an hour later at the earliest. Four things delay that:
 
 - *quiet hours*: what is not urgent, and every end, waits for their end, and comes as one digest;
 - a *digest*: what is not urgent comes together, so often and not more often;
@@ -20,8 +21,10 @@ from shared.db.alerts.tellings import AlertTelling
 MOST = 5  # messages to one route in STORM_MS, of which the last counts what is left
 STORM_MS = 10 * 60_000
 
-Phase = Literal["began", "ended", "passed"]
-"""Of what is told: the thing began; it ended; it began and ended untold."""
+AGAIN_MS = 60 * 60_000  # after a route was told, before it is told that the thing happened again
+
+Phase = Literal["began", "again", "ended", "passed"]
+"""Of what is told: the thing began; it happened again; it ended; it began and ended untold."""
 
 
 class News(NamedTuple):
@@ -34,6 +37,8 @@ class News(NamedTuple):
     @property
     def at(self) -> int:
         """Since when it could be told."""
+        if self.phase == "again":
+            return self.alert.trouble.latest or 0
         return self.alert.noticed_at if self.phase == "began" else self.alert.over_at or 0
 
 
@@ -92,8 +97,11 @@ def _duties(
 
 
 def _phase(route: AlertRoute, alert: Alert, telling: AlertTelling | None) -> Phase | None:
+    if telling is not None and alert.over_at is None:
+        is_told = alert.gone_at is not None or (alert.trouble.latest or 0) - telling.told_at <= AGAIN_MS
+        return None if is_told else "again"
     if telling is not None:
-        return "ended" if alert.over_at is not None and telling.over_told_at is None else None
+        return "ended" if telling.over_told_at is None else None
     if not route.takes(alert.trouble.kind):
         return None
     if alert.over_at is None:
@@ -120,7 +128,7 @@ def _add(news: list[News], alert: Alert, phase: Phase, route: str) -> None:
 
 def _sayings(route: AlertRoute, news: Sequence[News], said: int, timezone: str, now_ms: int) -> Iterable[Saying]:
     quiet = hours.latest(route.quiet_hours, now_ms, timezone) if route.quiet_hours else None
-    urgent = [each for each in news if each.phase == "began" and each.alert.trouble.kind in route.urgent]
+    urgent = [each for each in news if each.phase in ("began", "again") and each.alert.trouble.kind in route.urgent]
     rest = [each for each in news if each not in urgent]
     if quiet is not None and now_ms < quiet.end_ms:
         return _few(route, urgent, said)

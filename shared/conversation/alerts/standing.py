@@ -13,6 +13,7 @@ import apsw
 
 from shared.channels import registry
 from shared.conversation.access import budget_requests, channel_watch, health
+from shared.conversation.alerts import causes
 from shared.core.settings import Settings
 from shared.core.time.durations import time_span
 from shared.core.time.periods import containing
@@ -129,11 +130,12 @@ def _dead(of: DeadRows) -> Trouble:
         f"dead {of.agent} {of.failure}",
         "dead",
         f"{_many(of.number, 'message')} to agent {of.agent} {'is' if of.number == 1 else 'are'} dead",
-        f"The cause is {of.failure or 'not known'}, and nothing is tried again by itself.",
+        f"{causes.of_attempt(of.failure)} Nothing is tried again by itself.",
         "Retry or discard them: emulator messages list.",
         of.since,
         "queue",
         "dead",
+        latest=of.latest,
     )
 
 
@@ -143,11 +145,12 @@ def _unsent(of: DeadRows) -> Trouble:
         f"unsent {of.agent} {of.failure}",
         "dead",
         f"{_many(of.number, 'answer')}{whose} could not be sent",
-        f"The cause is {of.failure or 'not known'}, and nothing is tried again by itself.",
+        f"{causes.of_send(of.failure)} Nothing is tried again by itself.",
         "Send them again or discard them: emulator responses list.",
         of.since,
         "queue",
         "unsent",
+        latest=of.latest,
     )
 
 
@@ -247,7 +250,7 @@ def _paused(conn: apsw.Connection) -> Iterator[Trouble]:
                 f"paused {pause.agent}",
                 "paused",
                 f"Agent {pause.agent} is paused, and its messages wait",
-                f"The cause is {pause.code}; they wait in order, and lose no attempt.",
+                f"{causes.of_attempt(pause.code)} They wait in order, and lose no attempt.",
                 f"When it is mended: emulator agents resume {shlex.quote(pause.agent)}.",
                 pause.since,
                 "agents",

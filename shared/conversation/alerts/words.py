@@ -12,7 +12,7 @@ from shared.core.time.durations import time_span
 from shared.db.alerts.alerts import Alert
 
 MOST_LINES = 20  # of a digest
-_CALLED = {"began": "not well", "ended": "over", "passed": "over"}
+_CALLED = {"began": "not well", "again": "not well", "ended": "over", "passed": "over"}
 
 
 def text(saying: Saying, *, public_url: str, timezone: str, is_markdown: bool) -> str:
@@ -42,8 +42,9 @@ def _line(said: str, address: str, *, is_markdown: bool) -> str:
 def _one(news: News, public_url: str, timezone: str) -> tuple[str, str]:
     alert = news.alert
     trouble = alert.trouble
-    if news.phase == "began":
-        said = f"{trouble.what}, since {_instant(trouble.since, timezone)}. {trouble.why} {trouble.remedy}"
+    if news.phase in ("began", "again"):
+        again = f", and again at {_instant(news.at, timezone)}" if news.phase == "again" else ""
+        said = f"{trouble.what}, since {_instant(trouble.since, timezone)}{again}. {trouble.why} {trouble.remedy}"
         return said, link(public_url, trouble.page, trouble.page_id)
     stood = f"it stood for {time_span(_over_at(alert) - trouble.since)}"
     return f"Over since {_instant(_over_at(alert), timezone)}: {trouble.what} ({stood}).", ""

@@ -81,17 +81,17 @@ def answers(conn: apsw.Connection, channels: Sequence[str], *, longest_ms: int, 
 
 
 class DeadRows(NamedTuple):
-    """Rows of one agent that died of one cause; *newest*: the row. *since*: of the oldest that was looked at."""
+    """Rows of one agent that died of one cause. *since*: of the oldest that was looked at; *latest*: of the newest."""
 
     agent: str | None
     failure: str | None
     number: int
     since: int
-    newest: int
+    latest: int
 
 
 DEAD_MESSAGES = f"""
-    SELECT agent, failure, count(*), min(updated_at), max(id)
+    SELECT agent, failure, count(*), min(updated_at), max(updated_at)
       FROM (SELECT id, agent, failure, updated_at
               FROM messages
              WHERE status = 'dead'
@@ -100,7 +100,7 @@ DEAD_MESSAGES = f"""
      GROUP BY agent, failure
 """
 DEAD_ANSWERS = f"""
-    SELECT agent, failure, count(*), min(created_at), max(id)
+    SELECT agent, failure, count(*), min(created_at), max(created_at)
       FROM (SELECT id, agent, failure, created_at
               FROM responses
              WHERE status = 'dead' AND coalesce(failure, '') NOT IN ('not_fetched', 'called_off')

@@ -29,6 +29,7 @@ class Trouble(NamedTuple):
         since: when it began, in ms UTC.
         page: the place on the operator's page; *page_id*: what it shows there.
         channel: the account that it is about, or None.
+        latest: when it last happened, in ms UTC; None: it does not repeat.
     """
 
     key: str
@@ -40,6 +41,7 @@ class Trouble(NamedTuple):
     page: Page = "overview"
     page_id: str | None = None
     channel: str | None = None
+    latest: int | None = None
 
 
 class Alert(NamedTuple):
@@ -66,9 +68,9 @@ LATELY_OVER = _SELECT + " WHERE over_at IS NOT NULL AND over_at > :after ORDER B
 _ADD = insert_into("alerts", (*Trouble._fields, "noticed_at")).replace("INSERT INTO", "INSERT OR IGNORE INTO", 1)
 _REFRESH = f"""
     UPDATE alerts
-       SET {assigned(("what", "why", "remedy", "page", "page_id"))}, gone_at = NULL
+       SET {assigned(("what", "why", "remedy", "page", "page_id", "latest"))}, gone_at = NULL
      WHERE key = :key AND over_at IS NULL
-       AND (gone_at IS NOT NULL OR (what, why, remedy) IS NOT (:what, :why, :remedy))
+       AND (gone_at IS NOT NULL OR (what, why, remedy, latest) IS NOT (:what, :why, :remedy, :latest))
 """
 _GONE = "UPDATE alerts SET gone_at = :now WHERE id = :id AND over_at IS NULL AND gone_at IS NULL"
 _OVER = "UPDATE alerts SET over_at = :now WHERE id = :id AND over_at IS NULL AND gone_at < :now"

@@ -44,12 +44,13 @@ def of_alerts(conn: apsw.Connection, alert_ids: Sequence[int]) -> list[AlertTell
 
 
 def begin(conn: apsw.Connection, alert_id: int, route: str, *, said_by: str, response: int, now_ms: int) -> None:
-    """The route was told by this response that the thing began."""
+    """The route was told by this response that the thing began, or happened again."""
     conn.execute(
         """
         INSERT INTO alert_tellings (alert_id, route, said_by, told_at, told_by)
         VALUES (:alert, :route, :said_by, :now, :response)
-        ON CONFLICT DO NOTHING
+        ON CONFLICT DO UPDATE
+           SET said_by = excluded.said_by, told_at = excluded.told_at, told_by = excluded.told_by
         """,
         {"alert": alert_id, "route": route, "said_by": said_by, "response": response, "now": now_ms},
     )

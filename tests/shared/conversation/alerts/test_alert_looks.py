@@ -71,10 +71,23 @@ def test_a_dead_message_is_told_once_and_its_end_once(conn, ops, settings):
         rows(conn, "DELETE FROM messages WHERE id = :id", {"id": row})
     assert [look(conn, settings, NOW + (18 + number) * MINUTE) for number in range(3)] == [0, 1, 0]
     assert said(conn) == [
-        "1 message to agent assistant is dead, since 2027-01-15 08:00 (UTC). The cause is crashed, and nothing is "
-        f"tried again by itself. Retry or discard them: emulator messages list. <{URL}/#/queue/dead>",
+        "1 message to agent assistant is dead, since 2027-01-15 08:00 (UTC). The agent's program ended with "
+        "an error. Nothing is tried again by itself. Retry or discard them: emulator messages list. "
+        f"<{URL}/#/queue/dead>",
         "Over since 2027-01-15 08:18 (UTC): 1 message to agent assistant is dead (it stood for 18 min).",
     ]
+
+
+def test_one_old_dead_message_hides_no_later_one(conn, ops, settings):
+    die(conn)
+    assert look(conn, settings) == 1
+    die(conn, chat="7", now_ms=NOW + 59 * MINUTE)
+    assert look(conn, settings, NOW + 59 * MINUTE) == 0
+    die(conn, chat="8", now_ms=NOW + 61 * MINUTE)
+    assert [look(conn, settings, NOW + minute * MINUTE) for minute in (61, 62)] == [1, 0]
+    assert said(conn)[1].startswith(
+        "3 messages to agent assistant are dead, since 2027-01-15 08:00 (UTC), and again at 2027-01-15 09:01 (UTC). "
+    )
 
 
 def test_a_thing_that_comes_back_at_once_is_no_news(conn, ops, settings):
@@ -213,7 +226,9 @@ def test_a_webhook_gets_plain_text(conn, settings):
     die(conn)
     look(conn, settings)
     (text,) = column(conn, "SELECT message FROM responses WHERE channel = 'alert-webhook'")
-    assert text.startswith("1 message to agent assistant is dead, since 2027-01-15 08:00 (UTC). The cause is crashed,")
+    assert text.startswith(
+        "1 message to agent assistant is dead, since 2027-01-15 08:00 (UTC). The agent's program ended"
+    )
     assert text.endswith(f" {URL}/#/queue/dead")
 
 

@@ -41,6 +41,15 @@ def test_a_thing_is_told_once_and_once_when_it_is_over():
     assert plan([alert(over_at=NOW)], told(over=NOW)) == []
 
 
+@pytest.mark.parametrize(("minutes", "expected"), [(60, []), (61, [one(1, "again")])])
+def test_what_happened_again_an_hour_after_it_was_told_is_told_again(minutes, expected):
+    again = alert(at=THREE)
+    again = again._replace(trouble=again.trouble._replace(latest=NOW - HOUR + minutes * MINUTE))
+    assert plan([again], told()) == expected
+    assert plan([again._replace(gone_at=NOW)], told()) == []
+    assert plan([again], told(), routes=(AT_NIGHT,), now=NOW + 15 * HOUR) == [], "it waits as others do"
+
+
 def test_a_thing_that_a_look_did_not_find_is_neither_begun_nor_over():
     gone = alert()._replace(gone_at=NOW)
     assert plan([gone]) == plan([gone], told()) == []

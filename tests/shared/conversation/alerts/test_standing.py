@@ -1,13 +1,16 @@
 """What is not well now, by kind; ``test_alert_looks`` has those that a route is told of."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from shared.conversation.alerts import standing
+from shared.core.failures import ENDED_BY
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.db.platforms import channel_pauses
+from shared.db.queue.responses import rows as rows_of_responses
 from shared.db.replica.replica_report import ReplicaReport
 from shared.db.replica.request_counts import RequestCounts
 from shared.db.roster import agent_pauses
@@ -57,7 +60,7 @@ def test_an_agent_that_postroom_paused_and_none_that_an_operator_did(conn, db):
         agent_pauses.pause(conn, "assistant", "auth", secret, now_ms=NOW)
     (kind, what, why, _) = look(conn, db)["paused assistant"]
     assert (kind, what) == ("paused", "Agent assistant is paused, and its messages wait")
-    assert why.startswith("The cause is auth")
+    assert why == "The login is refused, or has expired. They wait in order, and lose no attempt."
     with transaction(conn):
         rows(conn, "UPDATE agent_pauses SET paused_by = 'operator'")
     assert look(conn, db) == {}
@@ -86,6 +89,18 @@ def test_answers_that_could_not_be_sent_and_none_that_nobody_fetched(conn, db, c
     with transaction(conn):
         rows(conn, "UPDATE responses SET status = 'dead', failure = :code", {"code": code})
     assert len(look(conn, db)) == number
+
+
+@pytest.mark.parametrize("table", ["messages", "responses"])
+def test_a_cause_is_told_in_words(conn, db, table):
+    put(conn)
+    answer(conn)
+    for code in {"messages": ENDED_BY, "responses": get_args(rows_of_responses.FailureCode)}[table]:
+        with transaction(conn):
+            rows(conn, f"UPDATE {table} SET status = 'dead', failure = :code", {"code": code})
+        (why,) = (why for key, (_, _, why, _) in look(conn, db).items() if key.endswith(f" {code}"))
+        assert "not known" not in why
+        assert why.endswith(". Nothing is tried again by itself.")
 
 
 REPORT = {

@@ -62,8 +62,8 @@ def test_dead_rows_are_counted_by_agent_and_cause_and_only_the_newest_thousand(c
         with transaction(conn):
             rows(conn, "UPDATE messages SET status = 'dead', failure = :code WHERE id = :id", {"code": code, "id": row})
     assert alert_facts.dead_messages(conn) == [
-        ("assistant", "crashed", 1, NOW + 5, made[-1]),
-        ("assistant", "error", 5, NOW, made[-2]),
+        ("assistant", "crashed", 1, NOW + 5, NOW + 5),
+        ("assistant", "error", 5, NOW, NOW + 4),
     ]
 
 
