@@ -27,7 +27,7 @@ from shared.db.views import books, why, why_sentences
 from shared.db.views.schedules import runs
 from shared.db.views.schedules.runs import LATE_MS, Outcome, RunEnd
 
-LARGEST = 10_000  # rows of the days that are read
+LARGEST = 5_000  # rows of the days that are read
 SHOWN = 12  # runs of a series on a day that are told one by one
 _SERIES = 200
 _TOLD = 200  # runs of which it is looked up what they said
