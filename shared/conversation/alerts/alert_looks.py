@@ -5,6 +5,8 @@
     look ──> standing ──note──> alerts ──plan──> sayings ──notices.write──> responses of deliver, or of the webhook
 """
 
+from functools import partial
+
 import apsw
 
 from shared.conversation.alerts import decide, standing, words
@@ -18,6 +20,7 @@ from shared.db.engine.connection import open_connection
 from shared.db.engine.group_commit import Writer
 from shared.db.roster import chats
 from shared.db.roster.chats import Chat
+from shared.db.spending.settled_usage import SettledUsage
 from shared.queue import notices
 from shared.roster.alert_routes import WEBHOOK
 from shared.runtime.http_client import Client
@@ -34,6 +37,7 @@ class AlertLooks:
         self._settings = settings
         self._writer = writer
         self._posts = WebhookPosts(settings, writer, client)
+        self._settled = SettledUsage()
         self._reader: apsw.Connection | None = None
 
     async def look(self, *, now_ms: int) -> int:
@@ -41,6 +45,8 @@ class AlertLooks:
         try:
             found = self._look(now_ms)
             if found is None:
+                if self._reader is not None and alerts.standing(self._reader):
+                    await self._writer.run(partial(alerts.end_all, now_ms=now_ms))
                 return 0
             return await self._writer.run(lambda conn: note(conn, found, self._settings, now_ms=now_ms))
         except Exception:  # the batch boundary: sweep's other work goes on
@@ -58,9 +64,11 @@ class AlertLooks:
     def _look(self, now_ms: int) -> Findings | None:
         if self._reader is None:
             self._reader = open_connection(self._settings.db, readonly=True)
-        if not alert_routes.every(self._reader):
-            return None
-        return standing.look(self._reader, self._settings, now_ms=now_ms)
+        found = None
+        with self._reader:  # of one instant
+            if alert_routes.every(self._reader):
+                found = standing.look(self._reader, self._settings, now_ms=now_ms, settled=self._settled)
+        return found
 
     async def close(self) -> None:
         """Let go of the connections."""

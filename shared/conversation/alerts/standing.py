@@ -12,11 +12,10 @@ from typing import NamedTuple
 import apsw
 
 from shared.channels import registry
-from shared.conversation.access import budget_requests, channel_watch, health
+from shared.conversation.access import channel_watch, health
 from shared.conversation.alerts import causes
 from shared.core.settings import Settings
 from shared.core.time.durations import time_span
-from shared.core.time.periods import containing
 from shared.db.alerts import alert_facts
 from shared.db.alerts.alert_facts import MOST_DEAD, DeadRows
 from shared.db.alerts.alert_routes import AlertKind
@@ -25,12 +24,13 @@ from shared.db.engine import meta, restore_proofs
 from shared.db.platforms import channel_outages, channel_pauses, channel_watches
 from shared.db.replica import replica_problems, replica_report
 from shared.db.roster import accounts, agent_pauses
-from shared.db.spending import budgets, usage
-from shared.db.views import why, why_sentences
+from shared.db.spending.settled_usage import SettledUsage
+from shared.db.views import spending, why, why_sentences
+from shared.db.views.why import MessageFacts, ResponseFacts
 from shared.roster import alert_routes
 from shared.roster.alert_routes import PLACE, WEBHOOK
 
-_ITS_ERROR = "the page of the message has the error"
+_ITS_ERROR = "the page of the message has the text"
 
 
 class Findings(NamedTuple):
@@ -46,7 +46,7 @@ class Findings(NamedTuple):
     silent: Collection[str]
 
 
-def look(conn: apsw.Connection, settings: Settings, *, now_ms: int) -> Findings:
+def look(conn: apsw.Connection, settings: Settings, *, now_ms: int, settled: SettledUsage | None = None) -> Findings:
     """Look at the rows, the disk, and what the supervisor of replication reported."""
     silent = {*channel_pauses.every(conn), *channel_outages.every(conn)}
     webhook = _stuck_webhook(conn, settings, now_ms)
@@ -59,7 +59,7 @@ def look(conn: apsw.Connection, settings: Settings, *, now_ms: int) -> Findings:
         *map(_unsent, answers),
         *_deaf(conn, settings, now_ms),
         *_behind(conn, settings, now_ms),
-        *_money(conn, settings, now_ms),
+        *_money(conn, settings, settled, now_ms),
         *of_disk(settings.db.absolute(), shutil.disk_usage(settings.db.absolute().parent).free, now_ms=now_ms),
         *_paused(conn),
     ]
@@ -70,9 +70,9 @@ def look(conn: apsw.Connection, settings: Settings, *, now_ms: int) -> Findings:
 def _stuck(conn: apsw.Connection, settings: Settings, now_ms: int) -> Iterator[Trouble]:
     for each in alert_facts.messages(conn, longest_ms=settings.stuck_after_ms, now_ms=now_ms):
         facts = why.message(conn, each.oldest, now_ms=now_ms)
-        if facts is None:
+        if facts is None or facts.status != "pending":
             continue
-        facts = facts._replace(last_error=_ITS_ERROR, retrying_error=_ITS_ERROR)
+        facts = without_texts(facts)
         yield Trouble(
             f"stuck {each.name}",
             "stuck",
@@ -85,6 +85,21 @@ def _stuck(conn: apsw.Connection, settings: Settings, now_ms: int) -> Iterator[T
         )
 
 
+def without_texts(facts: MessageFacts) -> MessageFacts:
+    """The same without what people, programs or models wrote."""
+    return facts._replace(
+        last_error=_ITS_ERROR,
+        retrying_error=_ITS_ERROR,
+        asks_what=_ITS_ERROR,
+        pause=facts.pause and _ITS_ERROR,
+        responses=[_without_texts(each) for each in facts.responses],
+    )
+
+
+def _without_texts(facts: ResponseFacts) -> ResponseFacts:
+    return facts._replace(last_error=_ITS_ERROR, pause=facts.pause and _ITS_ERROR)
+
+
 def _stuck_answers(
     conn: apsw.Connection, settings: Settings, silent: Collection[str], now_ms: int
 ) -> Iterator[Trouble]:
@@ -92,9 +107,9 @@ def _stuck_answers(
     channels = [each for each in accounts.served(conn, registry.PLATFORMS) if each not in silent]
     for each in alert_facts.answers(conn, channels, longest_ms=settings.stuck_after_ms, now_ms=now_ms):
         facts = why.response(conn, each.oldest, now_ms=now_ms)
-        if facts is None:
+        if facts is None or facts.status != "pending":
             continue
-        facts = facts._replace(last_error=_ITS_ERROR)
+        facts = _without_texts(facts)
         yield Trouble(
             f"stuck answers {each.name}",
             "stuck",
@@ -215,17 +230,17 @@ def _behind(conn: apsw.Connection, settings: Settings, now_ms: int) -> Iterator[
         )
 
 
-def _money(conn: apsw.Connection, settings: Settings, now_ms: int) -> Iterator[Trouble]:
-    for budget in budgets.every(conn):
-        period = containing(budget.period, now_ms, settings.timezone)
-        spent = usage.spent(conn, budget.agent, since_ms=period.start_ms)
-        if (spent.money if budget.unit == "money" else spent.tokens) >= budget.limit(period.start_ms):
-            need = health.used_up(budget.agent, budget.period, budget.unit)
+def _money(conn: apsw.Connection, settings: Settings, settled: SettledUsage | None, now_ms: int) -> Iterator[Trouble]:
+    for budget in spending.all_budgets(conn, settings.timezone, now_ms=now_ms, settled=settled):
+        if budget["spent"] >= budget["amount"] + budget["extra"]:
+            agent, period, unit = budget["agent"], budget["period"], budget["unit"]
+            need = health.used_up(agent, period, unit)
+            whose = "of all agents" if agent is None else f"of agent {agent}"
             yield Trouble(
-                f"budget {budget.agent} {budget.period} {budget.unit}",
+                f"budget {agent} {period} {unit}",
                 "money",
-                f"The budget in {budget.unit} {budget_requests.whose(budget)} for this {budget.period} is used up",
-                f"What waits goes on in {time_span(period.end_ms - now_ms)}, or when you give more.",
+                f"The budget in {unit} {whose} for this {period} is used up",
+                f"What waits goes on in {time_span(budget['until'] - now_ms)}, or when you give more.",
                 f"{need.then}: {need.command}.",
                 now_ms,
                 "agents",

@@ -116,6 +116,11 @@ def note(conn: apsw.Connection, found: Iterable[Trouble], unknown: Collection[Al
         conn.execute(_ADD, (*trouble, now_ms))
 
 
+def end_all(conn: apsw.Connection, *, now_ms: int) -> None:
+    """End those that stand, because nobody looks any more: no later route is told that they were over just then."""
+    conn.execute("UPDATE alerts SET over_at = :now WHERE over_at IS NULL", {"now": now_ms})
+
+
 PRUNE = """
     DELETE FROM alerts
      WHERE id IN (SELECT id FROM alerts WHERE over_at IS NOT NULL AND over_at < :before ORDER BY over_at LIMIT :limit)

@@ -15,6 +15,7 @@ from shared.db.engine import meta
 from shared.db.engine.connection import scalar
 from shared.db.platforms import channel_outages, channel_pauses, channel_watches
 from shared.db.roster import accounts, agent_pauses, agents
+from shared.db.spending.settled_usage import SettledUsage
 from shared.db.views import spending, troubles
 from shared.db.views.monitoring import depths, event_totals
 from shared.rest.http.endpoint import endpoint
@@ -42,7 +43,7 @@ async def get_metrics(service: Service, *, request: Request) -> MetricsText:
 
     def write(conn: apsw.Connection, _: object) -> str:
         with conn:  # of one instant
-            facts = _read(conn, service.settings, known)
+            facts = _read(conn, service.settings, service.settled_usage, known)
         return exposition.text(families(facts), is_open_metrics=is_open_metrics)
 
     text = await service.background_reads.read(write, request.receive)
@@ -58,7 +59,7 @@ class _Known(NamedTuple):
     replica: ReplicaFacts
 
 
-def _read(conn: apsw.Connection, settings: Settings, known: _Known) -> MetricFacts:
+def _read(conn: apsw.Connection, settings: Settings, settled: SettledUsage, known: _Known) -> MetricFacts:
     """Everything that the metrics are made from."""
     now_ms = known.now_ms
     channels = accounts.served(conn, registry.PLATFORMS)
@@ -77,7 +78,7 @@ def _read(conn: apsw.Connection, settings: Settings, known: _Known) -> MetricFac
         approvals=troubles.pending_approvals(conn),
         accepted=scalar(conn, "SELECT ifnull(max(id), 0) FROM messages"),
         totals=event_totals.read(conn),
-        budgets=spending.all_budgets(conn, settings.timezone, now_ms=now_ms),
+        budgets=spending.all_budgets(conn, settings.timezone, now_ms=now_ms, settled=settled),
         running=known.running,
         last_sweep=None if swept is None else int(swept),
         places=_places(settings.db),

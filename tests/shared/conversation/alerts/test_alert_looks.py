@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import apsw
 import pytest
 from pydantic import SecretStr
 
@@ -16,6 +17,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.engine.group_commit import Writer
 from shared.db.platforms import channel_outages, channel_pauses
 from shared.db.platforms.channel_outages import ChannelOutage
+from shared.db.spending import budgets
 from shared.roster import alert_routes
 from tests.support import NOW, answer, column, make_agent, make_chat, put
 
@@ -258,12 +260,42 @@ def test_a_look_that_fails_stops_no_sweep(conn, db, ops, settings):
     assert run(db, nowhere) == 0
 
 
-def run(db, settings):
+def test_what_stood_when_the_last_route_went_is_told_to_no_later_one(conn, db, ops, settings):
+    row = die(conn)
+    look(conn, settings)
+    with transaction(conn):
+        alert_routes.delete(conn, "ops")
+    assert run(db, settings) == 0
+    assert alerts.standing(conn) == []
+    with transaction(conn):
+        rows(conn, "DELETE FROM messages WHERE id = :id", {"id": row})
+        alert_routes.save(conn, "new", 1, {}, now_ms=NOW + MINUTE)
+    assert [look(conn, settings, NOW + minute * MINUTE) for minute in (2, 3, 4)] == [0, 0, 0]
+
+
+def test_a_look_is_of_one_instant_and_sums_what_is_settled_once(conn, db, ops, settings):
+    with transaction(conn):
+        budgets.put(conn, "assistant", "month", "tokens", 10, now_ms=NOW)
+    seen = []
+
+    def watch(connection):
+        connection.trace_v2(apsw.SQLITE_TRACE_STMT, lambda told: seen.append((connection.in_transaction, told["sql"])))
+
+    apsw.connection_hooks.append(watch)
+    try:
+        run(db, settings, times=2)
+    finally:
+        apsw.connection_hooks.remove(watch)
+    assert len([sql for _, sql in seen if "FROM usage" in sql]) == 3
+    assert {within for within, sql in seen if "FROM usage" in sql or "FROM responses" in sql} == {True}
+
+
+def run(db, settings, times=1):
     async def go():
         writer = Writer(db)
         looks = AlertLooks(settings, writer)
         try:
-            return await looks.look(now_ms=NOW)
+            return sum([await looks.look(now_ms=NOW) for _ in range(times)])
         finally:
             await looks.close()
             writer.close()

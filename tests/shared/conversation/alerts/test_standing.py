@@ -16,6 +16,7 @@ from shared.db.replica.request_counts import RequestCounts
 from shared.db.roster import agent_pauses
 from shared.db.spending import budgets, usage
 from shared.db.spending.usage import Tokens, TurnName
+from shared.db.views import why, why_sentences
 from tests.support import NOW, answer, make_chat, put
 
 MINUTE, MB = 60_000, 1024 * 1024
@@ -101,6 +102,15 @@ def test_a_cause_is_told_in_words(conn, db, table):
         (why,) = (why for key, (_, _, why, _) in look(conn, db).items() if key.endswith(f" {code}"))
         assert "not known" not in why
         assert why.endswith(". Nothing is tried again by itself.")
+
+
+@pytest.mark.parametrize("status", ["pending", "processing", "completed", "dead", "cancelled"])
+@pytest.mark.parametrize("text", ["last_error", "retrying_error", "asks_what", "pause"])
+def test_no_text_of_people_or_programs_is_a_reason(conn, status, text):
+    facts = why.message(conn, put(conn), now_ms=NOW)
+    response = why.response(conn, answer(conn), now_ms=NOW)._replace(status="dead", last_error="4711", pause="4711")
+    facts = facts._replace(**{text: "4711"}, status=status, lease=NOW + MINUTE, asks="ask_1", responses=[response])
+    assert "4711" not in why_sentences.of_message(standing.without_texts(facts), now_ms=NOW).reason
 
 
 REPORT = {

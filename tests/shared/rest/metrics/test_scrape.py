@@ -1,5 +1,6 @@
 """``GET /metrics``: each number is that of the rows, the text is as the formats want it, and the series are limited."""
 
+import apsw
 import pytest
 
 from shared.db.engine import meta
@@ -19,7 +20,7 @@ from shared.rest.metrics import exposition
 from shared.rest.metrics.exposition import Family
 from shared.rest.metrics.families import LARGEST
 from shared.runtime.kick import Listener
-from tests.api_client import ask, get
+from tests.api_client import ask, call, get
 from tests.shared.rest.metrics import reader
 from tests.support import NOW, answer, make_agent, put, take
 
@@ -50,6 +51,22 @@ def test_both_formats_say_the_same(scrape, conn):
     assert plain.values.keys() == wide.values.keys()
     assert "postroom_messages_accepted_total" in plain.kinds
     assert "postroom_messages_accepted" in wide.kinds
+
+
+def test_what_is_settled_of_a_month_is_summed_once(serving, conn):
+    with transaction(conn):
+        budgets.put(conn, None, "month", "tokens", 10, now_ms=NOW)
+    asked = []
+
+    def watch(connection):
+        connection.trace_v2(apsw.SQLITE_TRACE_STMT, lambda told: asked.append(told["sql"]))
+
+    apsw.connection_hooks.append(watch)
+    try:
+        call(serving, *[("GET", "/metrics", {})] * 2)
+    finally:
+        apsw.connection_hooks.remove(watch)
+    assert len([sql for sql in asked if "FROM usage" in sql]) <= 3  # on the first days of a month nothing is settled
 
 
 def test_each_format_has_its_content_type(serving, conn):
