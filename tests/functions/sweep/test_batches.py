@@ -72,7 +72,7 @@ def test_what_a_batch_deletes_is_read_before_it_has_the_lock(conn, executed):
     limits = [values[1] for sql, values in executed if sql == READS]
     places = [values[0] for sql, values in executed if sql == READS]
     assert limits[0] == 25
-    assert places[:2] == [0, 25]
+    assert places[0] == 0 < places[1] <= 25, "the next read goes on there; a slow disk makes batches smaller"
 
 
 def test_a_batch_goes_on_where_nothing_can_be_read_ahead(conn, executed, capfd):
