@@ -11,12 +11,9 @@ from shared.channels import registry
 from shared.core.errors import ConfigInvalid, NotFound
 from shared.core.settings import Settings
 from shared.db.alerts import alert_routes
-from shared.db.alerts.alert_routes import AlertRoute
+from shared.db.alerts.alert_routes import PLACE, WEBHOOK, AlertRoute
 from shared.db.roster import chats
 
-WEBHOOK = "alert-webhook"  # the channel of the one chat that stands for the operator's webhook
-PLACE = "alerts"  # the id of that chat; a client of REST may use any other
-STUCK = "stuck webhook"  # the key of the alert that the webhook takes none
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 

@@ -14,12 +14,11 @@ from shared.conversation.access import cards, people
 from shared.core.accounts import is_further, platform_of
 from shared.db.access import user_roles, users
 from shared.db.alerts import alert_routes, alerts
-from shared.db.alerts.alert_routes import AlertRoute
+from shared.db.alerts.alert_routes import STUCK, WEBHOOK, AlertRoute
 from shared.db.platforms import channel_outages, channel_pauses, channel_watches
 from shared.db.platforms.channel_watches import ChannelWatch, DeafCode
 from shared.db.queue import events
 from shared.db.roster import chats
-from shared.roster.alert_routes import STUCK, WEBHOOK
 
 LOOK_EVERY_MS = 4 * 60_000  # sweep comes once a minute: at most five minutes lie between two looks
 _ON_ITS_WAY_MS = 10_000  # longer than an event takes from the platform to us

@@ -15,14 +15,13 @@ from shared.conversation.alerts.webhook_posts import WebhookPosts
 from shared.core import logs
 from shared.core.settings import Settings
 from shared.db.alerts import alert_routes, alerts, tellings
-from shared.db.alerts.alert_routes import AlertRoute
+from shared.db.alerts.alert_routes import WEBHOOK, AlertRoute
 from shared.db.engine.connection import open_connection
 from shared.db.engine.group_commit import Writer
 from shared.db.roster import chats
 from shared.db.roster.chats import Chat
 from shared.db.spending.settled_usage import SettledUsage
 from shared.queue import notices
-from shared.roster.alert_routes import WEBHOOK
 from shared.runtime.http_client import Client
 
 log = logs.get()

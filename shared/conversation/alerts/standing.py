@@ -18,7 +18,7 @@ from shared.core.settings import Settings
 from shared.core.time.durations import time_span
 from shared.db.alerts import alert_facts
 from shared.db.alerts.alert_facts import MOST_DEAD, DeadRows
-from shared.db.alerts.alert_routes import AlertKind
+from shared.db.alerts.alert_routes import PLACE, STUCK, WEBHOOK, AlertKind
 from shared.db.alerts.alerts import Trouble
 from shared.db.engine import meta, restore_proofs
 from shared.db.platforms import channel_outages, channel_pauses, channel_watches
@@ -28,7 +28,6 @@ from shared.db.spending.settled_usage import SettledUsage
 from shared.db.views import spending, why, why_sentences
 from shared.db.views.why import MessageFacts, ResponseFacts
 from shared.roster import alert_routes
-from shared.roster.alert_routes import PLACE, WEBHOOK
 
 _ITS_ERROR = "the page of the message has the text"
 
@@ -137,7 +136,7 @@ def _stuck_webhook(conn: apsw.Connection, settings: Settings, now_ms: int) -> li
         return []
     since = waiting[0].created_at if waiting else now_ms
     what = "The webhook of alerts takes none"
-    return [Trouble(alert_routes.STUCK, "stuck", what, why_, remedy, since, channel=WEBHOOK)]
+    return [Trouble(STUCK, "stuck", what, why_, remedy, since, channel=WEBHOOK)]
 
 
 def _dead(of: DeadRows) -> Trouble:

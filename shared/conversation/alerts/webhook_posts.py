@@ -18,10 +18,10 @@ from shared.core import logs
 from shared.core.settings import Settings
 from shared.db.alerts import alert_facts
 from shared.db.alerts.alert_facts import WaitingPost
+from shared.db.alerts.alert_routes import PLACE, WEBHOOK
 from shared.db.engine.group_commit import Writer
 from shared.db.queue import fetched_responses
 from shared.roster import alert_routes
-from shared.roster.alert_routes import PLACE, WEBHOOK
 from shared.runtime.http1_client import HttpClient
 from shared.runtime.http_client import Client, NoAnswer, RequestNotSent
 

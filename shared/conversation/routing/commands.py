@@ -3,12 +3,14 @@
 The whole first token is compared, in lower case: ``/clearance`` is not ``/clear``. The bot's name may stand before it.
 """
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from shared.channels.base import Event
 from shared.conversation.access.rules import Standing
 from shared.core.time.durations import time_span
-from shared.db.views.unanswered import Unanswered
+
+if TYPE_CHECKING:
+    from shared.db.views.unanswered import Unanswered  # with the settings, for which the emulator's start would wait
 
 CLEAR = "clear"
 STOP = "stop"
@@ -103,7 +105,7 @@ def _lines(count: int) -> str:
 NOTHING_UNANSWERED = "No message of this chat waits, is dead or was left without an answer, as far back as I looked."
 
 
-def explained(found: Unanswered, page: str, *, now_ms: int) -> str:
+def explained(found: "Unanswered", page: str, *, now_ms: int) -> str:
     """The answer to an admin who asked why; *page*: the address where the operator's page shows the message, if any."""
     ago = time_span(now_ms - found.created_at)
     by = f" of {found.sender}" if found.sender else ""

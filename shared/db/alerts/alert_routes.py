@@ -15,6 +15,9 @@ from shared.db.engine.connection import rows
 
 AlertKind = Literal["stuck", "dead", "deaf", "behind", "money", "disk", "paused"]
 KINDS: Sequence[AlertKind] = get_args(AlertKind)
+WEBHOOK = "alert-webhook"  # the channel of the one chat that stands for the operator's webhook
+PLACE = "alerts"  # the id of that chat; a client of REST may use any other
+STUCK = "stuck webhook"  # the key of the alert that the webhook takes none
 _URGENT: Sequence[AlertKind] = ("deaf", "behind", "disk")
 _WEEK_MS = 7 * 86_400_000
 

@@ -8,6 +8,7 @@ from shared.channels.base import Registration
 from shared.conversation.access import channel_watch
 from shared.conversation.access.channel_watch import is_due, judge
 from shared.db.alerts import alerts
+from shared.db.alerts.alert_routes import PLACE, STUCK, WEBHOOK
 from shared.db.alerts.alerts import Trouble
 from shared.db.engine.connection import rows, transaction
 from shared.db.platforms import channel_watches
@@ -134,9 +135,9 @@ def test_an_owner_is_told_where_the_webhook_of_alerts_takes_none(conn, over_at, 
     person(conn, "7", "owner", channel="discord")
     make_chat(conn, "7", "discord")
     with transaction(conn):
-        webhook = chats.ensure(conn, alert_routes.WEBHOOK, alert_routes.PLACE, is_group=False, now_ms=NOW)
+        webhook = chats.ensure(conn, WEBHOOK, PLACE, is_group=False, now_ms=NOW)
         alert_routes.save(conn, "pager", webhook.id, {}, now_ms=NOW)
-        alerts.note(conn, [Trouble(alert_routes.STUCK, "stuck", "It takes none", "", "", NOW)], now_ms=NOW)
+        alerts.note(conn, [Trouble(STUCK, "stuck", "It takes none", "", "", NOW)], now_ms=NOW)
         rows(conn, "UPDATE alerts SET over_at = :over", {"over": over_at})
     look(conn, Registration(True, None), NOW)
     assert len(told(conn)) == told_owner

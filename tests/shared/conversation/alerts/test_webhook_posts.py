@@ -11,13 +11,12 @@ from shared.conversation.alerts import standing
 from shared.conversation.alerts.webhook_posts import WebhookPosts
 from shared.core.errors import ConfigInvalid
 from shared.core.settings import Settings
-from shared.db.alerts.alert_routes import AlertRoute
+from shared.db.alerts.alert_routes import WEBHOOK, AlertRoute
 from shared.db.engine.connection import transaction
 from shared.db.engine.group_commit import Writer
 from shared.db.roster import chats
 from shared.queue import notices
 from shared.roster import alert_routes
-from shared.roster.alert_routes import WEBHOOK
 from shared.runtime.http_client import NoAnswer, RequestNotSent
 from tests.fake_client import FakeClient
 from tests.support import NOW, answer, column
