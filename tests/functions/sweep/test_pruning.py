@@ -396,11 +396,12 @@ def test_a_sweep_waits_while_a_reader_keeps_the_log_long_and_leaves_the_rest(con
             "INSERT INTO events (type, data, created_at) VALUES ('x', json_object('x', hex(zeroblob(17000000))), 1)",
         )
     swept = run(partial(Sweep, longest_s=0.2), NOW + 2 * DAY)
-    assert swept.counts["pruned_messages"] == 25
+    first = swept.counts["pruned_messages"]
+    assert 0 < first <= 25, "one batch, which is smaller where the disk is slow"
     assert "pruned_messages" in swept.left
 
     rows(other, "COMMIT")
-    assert done(sweep_at(NOW + 2 * DAY))["pruned_messages"] == 577
+    assert done(sweep_at(NOW + 2 * DAY))["pruned_messages"] == 602 - first
 
 
 def test_a_short_log_is_left_to_litestream(conn):

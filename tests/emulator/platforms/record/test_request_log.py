@@ -1,5 +1,7 @@
 """The record of requests: bounded, without tokens, and with every attempt."""
 
+import sys
+
 import apsw
 import pytest
 from aiohttp import web
@@ -34,7 +36,8 @@ def test_a_long_body_is_cut_and_says_so(kept):
 
 
 def test_a_body_that_no_one_can_read_does_not_end_the_delivery(kept):
-    deep = request_log.read_body(b"[" * 900 + b"]" * 900)
+    levels = 900 if sys.version_info < (3, 12) else 5000  # which JSON can be read, and a function can't go down
+    deep = request_log.read_body(b"[" * levels + b"]" * levels)
     half = request_log.read_body(rb'{"text": "\ud83d"}')
     for body in (deep, half, request_log.read_body(b"\xff")):
         kept.add_call("telegram", **CALL, params={}, answer=body)
