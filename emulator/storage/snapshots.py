@@ -96,6 +96,7 @@ def restore(state: StateFolder, name: str) -> Snapshot:
         DoesNotExist: there is no such snapshot.
         NotADatabase: its database can't be used here; nothing was changed.
         WrongFolder: the folder is not an emulator's, or not only; nothing was changed.
+        EmulatorError: it could not be copied; nothing was changed.
         AlreadyInUse: an emulator runs in the folder.
     """
     source = _place(state, name)
@@ -110,7 +111,11 @@ def restore(state: StateFolder, name: str) -> Snapshot:
     with _held(state):
         new = state.path / "restored.new"
         shutil.rmtree(new, ignore_errors=True)
-        shutil.copytree(source, new, symlinks=True)
+        try:
+            shutil.copytree(source, new, symlinks=True)
+        except (OSError, shutil.Error) as error:  # a full disk, above all: nothing is deleted before the copy is whole
+            shutil.rmtree(new, ignore_errors=True)
+            raise EmulatorError(f"the snapshot could not be copied: {error}; nothing was changed") from None
         for old in (*state.path.glob("postroom.db*"), *state.path.glob("platforms.db*"), state.s3, state.agents):
             shutil.rmtree(old) if old.is_dir() else old.unlink(missing_ok=True)
         for old in state.path.glob(".postroom.db-*"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from emulator.base.errors import AlreadyInUse, DoesNotExist, InvalidInput, NotADatabase, WrongFolder
+from emulator.base.errors import AlreadyInUse, DoesNotExist, EmulatorError, InvalidInput, NotADatabase, WrongFolder
 from emulator.base.state import FolderLock, StateFolder
 from emulator.cli.app import app
 from emulator.storage import snapshots
@@ -143,6 +143,22 @@ def test_a_snapshot_leaves_its_neighbours_alone_and_takes_what_can_be_copied(sta
     assert {each.name for each in snapshots.find_all(state)} == {"a", "a.new"}
     assert sorted(each.name for each in state.snapshots.iterdir()) == ["a", "a.new"]
     assert [each.name for each in (state.snapshots / "a" / "agents").iterdir()] == ["note.txt"]
+
+
+def test_a_snapshot_that_cannot_be_copied_changes_nothing(state: StateFolder) -> None:
+    """As on a full disk: the copy is whole before anything is deleted."""
+    write(state, "kept")
+    snapshots.take(state, "good")
+    with socket.socket(socket.AF_UNIX) as listening:  # which nobody can copy
+        listening.bind(str(state.snapshots / "good" / "agents" / "program.sock"))
+    write(state, "later")
+
+    with pytest.raises(EmulatorError, match="nothing was changed"):
+        snapshots.restore(state, "good")
+
+    assert names(state) == ["kept", "later"]
+    assert (state.s3 / "object").exists()
+    assert not (state.path / "restored.new").exists()
 
 
 def test_nothing_is_restored_beside_a_running_emulator(state: StateFolder) -> None:
