@@ -3,19 +3,10 @@
 import pytest
 
 from emulator.platforms.faults import Fault, Faults, as_facts
+from tests.emulator.platforms.conftest import ManualClock
 
 
-class Clock:
-    now = 0
-
-    def now_ms(self) -> int:
-        return self.now
-
-    async def sleep(self, ms: int) -> None:
-        raise NotImplementedError
-
-
-def order(clock: Clock, **given: object) -> Faults:
+def order(clock: ManualClock, **given: object) -> Faults:
     faults = Faults(clock)
     faults.add(Fault.parse({"kind": "status", **given}))
     return faults
@@ -40,21 +31,21 @@ def failed(faults: Faults, count: int, method: str = "sendMessage", chat: str = 
     ],
 )
 def test_so_many_calls_fail_of_those_that_match(given: dict[str, object], calls: str) -> None:
-    assert failed(order(Clock(), **given), 6) == calls
+    assert failed(order(ManualClock(), **given), 6) == calls
 
 
 def test_a_fault_with_a_duration_is_over_then() -> None:
-    clock = Clock()
+    clock = ManualClock()
     faults = order(clock, for_ms=1000)
-    clock.now = 999
+    clock.now += 999
     assert failed(faults, 1) == "x"
-    clock.now = 1000
+    clock.now += 1
     assert failed(faults, 1) == "."
     assert faults.standing() == []
 
 
 def test_one_fault_is_lifted_by_its_id_and_all_without() -> None:
-    faults = order(Clock(), every=1)
+    faults = order(ManualClock(), every=1)
     second = faults.add(Fault.parse({"kind": "drop"}))
     faults.add(Fault.parse({"kind": "delay"}))
 
@@ -76,7 +67,7 @@ def test_one_fault_is_lifted_by_its_id_and_all_without() -> None:
     ],
 )
 def test_a_fault_is_told_in_words(given: dict[str, object], sentence: str) -> None:
-    assert as_facts(Faults(Clock()).add(Fault.parse(given)))["sentence"] == sentence
+    assert as_facts(Faults(ManualClock()).add(Fault.parse(given)))["sentence"] == sentence
 
 
 @pytest.mark.parametrize(
