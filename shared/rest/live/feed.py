@@ -17,6 +17,7 @@ import apsw
 from shared.core import logs
 from shared.db.queue import events
 from shared.rest.live import frames
+from shared.rest.live.shared_task import SharedTask
 
 log = logs.get()
 
@@ -49,7 +50,7 @@ class EventBatch:
         return b"".join(row.frames(names) for row in self.rows if row.id > last)
 
 
-class EventFeed:
+class EventFeed(SharedTask):
     """The tail, which runs while there are readers.
 
     Args:
@@ -68,6 +69,7 @@ class EventFeed:
         kept_bytes: int = 4 * 1024 * 1024,
         comment_every_s: float = 15.0,
     ) -> None:
+        super().__init__()
         self._conn = conn
         self._news = news
         self._batch = batch
@@ -78,10 +80,6 @@ class EventFeed:
         self._unstored_count = 0  # of all that ever were
         self.kept_bytes = 0
         self._last = 0
-        self._grown = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._is_closed = False
-        self.readers = 0
 
     async def read(self, last: int, names: Collection[str] | None = None) -> AsyncGenerator[bytes, None]:
         """The events after the event *last*, as pieces of an event stream, until the feed closes."""
@@ -148,10 +146,8 @@ class EventFeed:
             self._task = asyncio.create_task(self._tail(), name="feed")
 
     def _leave(self) -> None:
-        self.readers -= 1
-        if self.readers == 0 and self._task is not None:
-            self._task.cancel()
-            self._task = None
+        super()._leave()
+        if self.readers == 0:
             self._batches.clear()
             self.kept_bytes = 0
 
@@ -176,16 +172,3 @@ class EventFeed:
         self._last = batch.last
         while self.kept_bytes > self._limit_bytes and len(self._batches) > 1:
             self.kept_bytes -= len(self._batches.popleft().whole)
-
-    def _wake(self) -> None:
-        self._grown.set()
-        self._grown = asyncio.Event()
-
-    async def close(self) -> None:
-        """End the stream of every reader."""
-        self._is_closed = True
-        self._wake()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None

@@ -13,6 +13,7 @@ import apsw
 
 from shared.core import logs
 from shared.db.queue import events
+from shared.rest.live.shared_task import SharedTask
 
 log = logs.get()
 
@@ -22,7 +23,7 @@ _PARTS = 20
 _LONGEST_S = 3.0  # whatever was read, the next reader is told
 
 
-class ChangeNews:
+class ChangeNews(SharedTask):
     """One look at a time, which runs while there are readers.
 
     Args:
@@ -39,6 +40,7 @@ class ChangeNews:
         *,
         at_least_every_s: float = 15.0,
     ) -> None:
+        super().__init__()
         self._conn = conn
         self._wait = wait
         self._spent_s = spent_s
@@ -46,11 +48,7 @@ class ChangeNews:
         self._free_at = 0.0
         self._counted_s = 0.0
         self._newest = 0
-        self._grown = asyncio.Event()
         self._turn = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
-        self._is_closed = False
-        self.readers = 0
 
     async def read(self) -> AsyncGenerator[bytes, None]:
         """A frame ``changed`` after a change, with the newest event's id, until the news close."""
@@ -92,12 +90,6 @@ class ChangeNews:
             self._newest, self._counted_s = events.latest_id(self._conn), self._spent_s()
             self._task = asyncio.create_task(self._look(), name="news")
 
-    def _leave(self) -> None:
-        self.readers -= 1
-        if self.readers == 0 and self._task is not None:
-            self._task.cancel()
-            self._task = None
-
     async def _look(self) -> None:
         while True:
             try:
@@ -111,16 +103,3 @@ class ChangeNews:
                 self._newest = newest
                 self._wake()
                 await asyncio.sleep(_PACE_S)
-
-    def _wake(self) -> None:
-        self._grown.set()
-        self._grown = asyncio.Event()
-
-    async def close(self) -> None:
-        """End the stream of every reader."""
-        self._is_closed = True
-        self._wake()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
