@@ -8,7 +8,6 @@ one response at a time tries it: the channels that do not wait for it have the r
 
 import contextlib
 import os
-import secrets
 from functools import partial
 
 import apsw
@@ -20,7 +19,7 @@ from shared.channels.base import Channel
 from shared.conversation.delivery.outcomes import write_durably
 from shared.conversation.delivery.platform_questions import PlatformQuestions
 from shared.conversation.delivery.sender import Sender
-from shared.core import logs
+from shared.core import chance, logs
 from shared.core.errors import OF_ONE_ROW, ClaimLost, NotReplicated
 from shared.core.settings import Settings
 from shared.core.time import clock
@@ -97,11 +96,13 @@ class Deliver(WorkerService):
             if (again_at := self._waits_for_replica(name, now_ms)) is not None:
                 dues.append(again_at)
                 continue
-            if heads := self._backlog(name).take(self._room_of(name, room), now_ms=now_ms):
+            fitting = self._room_of(name, room)
+            if heads := self._backlog(name).take(fitting, now_ms=now_ms):
                 for sending in await self._claims(heads):
                     room -= 1
                     self.worker.start(self._send(channel, sending))
-            dues += [responses.next_due(self.reader, name, now_ms=now_ms), self._heads.opens_at(name)]
+            opens_at = self._heads.opens_at(name, room=fitting)
+            dues += [responses.next_due(self.reader, name, now_ms=now_ms), opens_at]
         soonest = min((due for due in dues if due is not None), default=None)
         return None if soonest is None else max(0.0, (soonest - clock.now_ms()) / 1000)
 
@@ -125,7 +126,7 @@ class Deliver(WorkerService):
         return claimed
 
     def _claim(self, conn: apsw.Connection, heads: list[int]) -> list[Sending]:
-        token = f"send_{os.getpid()}_{secrets.token_hex(6)}"
+        token = f"send_{os.getpid()}_{chance.token_hex(6)}"
         now_ms = clock.now_ms()  # not earlier: the lease must not run while we wait for the write lock
         lease_ms = self.settings.lease_ms
         claims = (deliveries.claim(conn, head, token=token, now_ms=now_ms, lease_ms=lease_ms) for head in heads)

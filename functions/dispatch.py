@@ -6,7 +6,6 @@ This file schedules the turns; ``shared/turns/run`` runs them and writes how the
 
 import asyncio
 import contextlib
-import secrets
 from functools import partial
 
 import apsw
@@ -17,7 +16,7 @@ from shared.agents import leftover_processes
 from shared.agents.programs.sandboxes import Sandboxes
 from shared.conversation.access import permission_requests
 from shared.conversation.inbound import events as events_of_platforms
-from shared.core import logs
+from shared.core import chance, logs
 from shared.core.errors import OF_ONE_ROW
 from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
@@ -251,7 +250,7 @@ class Dispatch(WorkerService):
             conn,
             session.agent,
             session.session_id,
-            token=f"turn_{secrets.token_urlsafe(6)}",
+            token=f"turn_{chance.token_urlsafe(6)}",
             now_ms=clock.now_ms(),  # not earlier: the lease must not run while we wait for the write lock
             lease_ms=self.settings.lease_ms,
             limit=self._batch_size(session),

@@ -24,10 +24,10 @@ from shared.conversation.inbound import events, suggestions, withdrawals
 from shared.conversation.routing.apply import Routed, sum_of
 from shared.core import accounts, logs
 from shared.core.errors import ConfigInvalid, NotReplicated, PayloadInvalid, SignatureInvalid, UnknownName
-from shared.core.patience import Patience
 from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
 from shared.core.time import clock
+from shared.core.time.patience import Patience
 from shared.db.access import dropped
 from shared.db.engine.connection import open_connection
 from shared.db.engine.writer_process import RemoteWriter, WriterProcess
@@ -155,7 +155,7 @@ class Ingest(FunctionService):
         storing = asyncio.create_task(self._store(channel, received, scope, self.writer.run(timely), began_s))
         await _until(storing, began_s + _BRIEF_LIMIT_S)
         if not storing.done() and timely.give_up():
-            log.error("ingest.not_stored", channel=channel, reason="another writer holds the database")
+            log.error("ingest.not_stored", channel=channel, reason="another writer has locked the database")
         else:
             await _until(storing, began_s + _BRIEF_ANSWER_S)
         if storing.done() and storing.exception() is None:
@@ -297,7 +297,7 @@ async def _answer(service: Ingest, name: str, work: Coroutine[Any, Any, WebhookR
     try:
         reply = await work
     except TimeoutError:  # it may still be stored; the redelivery is a duplicate then
-        log.error("ingest.not_stored", channel=name, reason="another writer holds the database")
+        log.error("ingest.not_stored", channel=name, reason="another writer has locked the database")
         return _later(f"not stored within {_STORE_LIMIT_S:g} s")
     except apsw.Error as error:
         log.exception("ingest.not_stored", channel=name)

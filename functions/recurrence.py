@@ -6,9 +6,9 @@ counts, 500 if a table failed. Safe to run twice, or late.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -27,12 +27,11 @@ _MOST_BATCHES = 500  # of one table in one tick: some seconds; the next tick con
 _PAUSE_S = 0.005  # between batches, so that other writers get the lock
 
 
-@dataclass(slots=True)
-class Advanced:
+class Advanced(msgspec.Struct):
     """How many occurrences were inserted, by table, and the tables that failed."""
 
-    counts: dict[str, int] = field(default_factory=dict)
-    failed: list[str] = field(default_factory=list)
+    counts: dict[str, int] = msgspec.field(default_factory=dict)
+    failed: list[str] = msgspec.field(default_factory=list)
 
 
 class Recurrence(FunctionService):

@@ -10,13 +10,12 @@ if a chore failed. Safe to run twice, or late: it looks only at the rows.
 """
 
 import asyncio
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 import apsw
+import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -50,7 +49,7 @@ from shared.db.roster import accounts
 from shared.db.spending import usage
 from shared.db.views.history_index import HistoryIndexer
 from shared.db.views.monitoring import event_totals
-from shared.queue import deliveries, endings, forgetting, session_reset, turns
+from shared.queue import deliveries, endings, forgetting, session_reset, turns, waits
 from shared.queue.delivery_verdicts import DeliveryPolicy
 from shared.queue.turns import RetryPolicy
 from shared.runtime import framework
@@ -71,7 +70,13 @@ _LOG_PAUSE_S = 0.1  # while the log is long: a search or a comparison reads, or 
 _LOG_BEGINS_S = 0.02  # for another writer to come, if there are any
 _MINUTE_MS = 60_000
 _SENT_KEPT_MS = 7 * 24 * 60 * _MINUTE_MS
-_WAKING = ("expired_approvals", "ended_prompts", "shown_approvals", "settled_waits")  # they leave work to others
+_WAKING = (  # they leave work to others
+    "expired_approvals",
+    "ended_prompts",
+    "shown_approvals",
+    "settled_waits",
+    "bounded_waits",
+)
 _LONGEST_S = 40.0  # of one sweep, less than the runner's limit; the next sweep continues
 
 _LONG = ("message", "content", "files")
@@ -79,16 +84,15 @@ _OF_MESSAGES = ReadAhead("messages", _LONG, (("message_id",), ("channel", "event
 _OF_RESPONSES = ReadAhead("responses", _LONG)
 
 
-@dataclass(slots=True)
-class Swept:
+class Swept(msgspec.Struct):
     """The counts of one sweep, the chores that failed, and the chores left for the next sweep for lack of time.
 
     ``longest_s``: of one transaction or of the end of a checkpoint, from the moment at which it had the write lock.
     """
 
-    counts: dict[str, int] = field(default_factory=dict)
-    failed: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
+    counts: dict[str, int] = msgspec.field(default_factory=dict)
+    failed: list[str] = msgspec.field(default_factory=list)
+    left: list[str] = msgspec.field(default_factory=list)
     longest_s: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
@@ -129,6 +133,7 @@ class Sweep(FunctionService):
         swept = Swept()
         await self._rescue(swept, now_ms)
         await self._try(swept, "heartbeat", lambda conn: meta.put(conn, "heartbeat_at", str(now_ms)))
+        await self._bound_waits(swept, now_ms)
         await self._run_chores(swept, self._chores(now_ms))
         await self._work_in_thread(swept, now_ms)
         if any(swept.counts[each] for each in _WAKING):
@@ -144,11 +149,24 @@ class Sweep(FunctionService):
             "indexed_lines": lambda: self.index.work(self._reader()),
         }
         for name, do in work.items():
-            try:
-                swept.counts[name] = await self._in_thread(do)
-            except (OSError, apsw.Error):
-                log.exception("sweep.chore_failed", chore=name)
-                swept.failed.append(name)
+            await self._count_in_thread(swept, name, do)
+
+    async def _bound_waits(self, swept: Swept, now_ms: int) -> None:
+        """Where the clock was set back, let no row wait longer for it. Mostly there is none, and nothing is written."""
+        name, lease_ms = "bounded_waits", self.settings.lease_ms
+        count = partial(waits.count, lease_ms=lease_ms, now_ms=now_ms)
+        await self._count_in_thread(swept, name, lambda: count(self._reader()))
+        if swept.counts[name]:
+            bound = partial(waits.bound, lease_ms=lease_ms, now_ms=now_ms)
+            await self._run_chores(swept, {name: repeated(bound)})
+
+    async def _count_in_thread(self, swept: Swept, name: str, do: Callable[[], int]) -> None:
+        swept.counts[name] = 0
+        try:
+            swept.counts[name] = await self._in_thread(do)
+        except (OSError, apsw.Error):
+            log.exception("sweep.chore_failed", chore=name)
+            swept.failed.append(name)
 
     def _reader(self) -> apsw.Connection:
         if self.reader is None:
@@ -163,8 +181,8 @@ class Sweep(FunctionService):
         }
         swept.counts |= dict.fromkeys(chores, 0)
         places: dict[str, Any] = dict.fromkeys(chores)
-        deadline = time.monotonic() + self.longest_s
-        while places and time.monotonic() < deadline:
+        deadline = clock.monotonic_s() + self.longest_s
+        while places and clock.monotonic_s() < deadline:
             await self._run_round(swept, chores, places)
         if any(swept.counts[name] for name in chores):
             self.kick("dispatch", "deliver")
@@ -244,10 +262,10 @@ class Sweep(FunctionService):
         """Run one batch of each chore, then another of each that is not done, until all are done or the time is up."""
         swept.counts |= dict.fromkeys(chores, 0)
         places: dict[str, Any] = dict.fromkeys(chores)
-        deadline = time.monotonic() + self.longest_s
+        deadline = clock.monotonic_s() + self.longest_s
         for size in self.sizes.values():
             size.begin_again()
-        while places and time.monotonic() < deadline:
+        while places and clock.monotonic_s() < deadline:
             await self._run_round(swept, chores, places)
             await self._relieve_log(swept, until_s=deadline if places else 0.0)
         swept.left = list(places)
@@ -263,7 +281,7 @@ class Sweep(FunctionService):
 
     async def _relieve_log(self, swept: Swept, *, until_s: float) -> None:
         """Shorten the log; where others keep it long, wait for them, but not longer than *until_s*."""
-        while await self._relieve_once(swept) and time.monotonic() < until_s:  # noqa: ASYNC110 - other processes
+        while await self._relieve_once(swept) and clock.monotonic_s() < until_s:  # noqa: ASYNC110 - other processes
             await asyncio.sleep(_LOG_PAUSE_S)
         if until_s and self.log.begins_again:  # the next commit waits for the disk: better another writer's than ours
             await asyncio.sleep(_LOG_BEGINS_S)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import msgspec
+
 from shared.agents import memory
 from shared.agents.access import Doors, Permissions, Toolbox
 from shared.agents.memory import MemoryFile, RememberedLine
@@ -64,8 +66,7 @@ class TurnMessage:
     about: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(msgspec.Struct, frozen=True):
     """A file that came with a message, in the inbox of the session.
 
     Attributes:
@@ -154,44 +155,38 @@ def outbox(session: str) -> str:
     return f"{session_folder(session)}/outbox"
 
 
-@dataclass(frozen=True, slots=True)
-class Init:
+class Init(msgspec.Struct, frozen=True):
     """The provider has begun; the next turn of the session continues from *continuation*."""
 
     continuation: str
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """The provider is still working; a note for people who watch the turn."""
 
     note: str
 
 
-@dataclass(frozen=True, slots=True)
-class Acted:
+class Acted(msgspec.Struct, frozen=True):
     """The agent called a tool of this name: from now on no other model begins the turn anew."""
 
     tool: str
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """An answer. *answers* is the ``message_id`` of the message it answers; None: the first one that asked."""
 
     text: str
     answers: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """The turn is over; *text* is the final answer, unless a ``Text`` gave it already."""
 
     text: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """The turn failed.
 
     Attributes:
@@ -209,8 +204,7 @@ class Failed:
     until_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Used:
+class Used(msgspec.Struct, frozen=True):
     """Tokens of *model* that the turn took, where the gateway could not count them."""
 
     model: str

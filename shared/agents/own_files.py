@@ -9,7 +9,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from shared.core.errors import ConfigInvalid
 
@@ -41,6 +41,26 @@ def write(agent_folder: Path, name: str, text: str) -> Path:
         with os.fdopen(os.open(last, _FILE, 0o600, dir_fd=parent_fd), "w", encoding="utf-8") as file:
             file.write(text)
     return agent_folder / name
+
+
+def write_new(folder_fd: int, name: str, wanted: bytes) -> Literal["made", "there", "other"]:
+    """Write the file *name* of an open folder where nothing is yet; else whether it has these bytes, or ``other``.
+
+    Raises:
+        OSError: it is no plain file, or the disk refuses it; nothing is left of a half-written one.
+    """
+    try:
+        fd = os.open(name, _FILE, 0o600, dir_fd=folder_fd)
+    except FileExistsError:
+        with open_plain(folder_fd, name) as known:
+            return "there" if known.read(len(wanted) + 1) == wanted else "other"
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(wanted)
+    except OSError:
+        os.unlink(name, dir_fd=folder_fd)
+        raise
+    return "made"
 
 
 def link(agent_folder: Path, name: str, target: Path) -> None:
@@ -140,14 +160,20 @@ def _descend(agent_folder: Path, name: str, *, make: bool) -> int:
         try:
             if part == "..":
                 raise OSError(errno.ENOTDIR, "it leads out of its folder", name)
-            if make:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(part, 0o700, dir_fd=fd)
-            below = os.open(part, _FOLDER, dir_fd=fd)
+            below = _open_or_make(part, fd) if make else os.open(part, _FOLDER, dir_fd=fd)
         finally:
             os.close(fd)
         fd = below
     return fd
+
+
+def _open_or_make(name: str, parent: int) -> int:
+    try:
+        return os.open(name, _FOLDER, dir_fd=parent)
+    except FileNotFoundError:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=parent)
+        return os.open(name, _FOLDER, dir_fd=parent)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from shared.agents import own_files
 from shared.agents.base import outbox, session_folder
+from shared.core import durability
 
 INBOX, OUTBOX = "inbox", "outbox"
 LARGEST_BYTES = 50 * 1024 * 1024  # of a file that an agent sends
@@ -114,7 +115,7 @@ def _copy(source: BinaryIO, target: Path, name: str) -> Path:
                 raise NotSendable(_TOO_LARGE)
             copy.write(piece)
         sync(copy)
-    _sync_folder(target)
+    durability.sync(target)
     return path
 
 
@@ -129,7 +130,7 @@ def new_file(target: Path, name: str, content: bytes) -> Path:
     with os.fdopen(os.open(path, _NEW, 0o600), "wb") as file:
         file.write(content)
         sync(file)
-    _sync_folder(target)
+    durability.sync(target)
     return path
 
 
@@ -138,21 +139,13 @@ def _make(target: Path) -> None:
     for folder in (target.parent, target):
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-            _sync_folder(folder.parent)
+            durability.sync(folder.parent)
 
 
 def sync(file: BinaryIO) -> None:
     """Return when the content of *file* is on the disk: a row that names the file is, once it is committed."""
     file.flush()
     os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _free(folder: Path, name: str) -> Path:

@@ -37,6 +37,6 @@ def changed_ns(path: Path) -> int | None:
 
 def _unreadable(path: Path, why: str) -> ConfigInvalid:
     return ConfigInvalid(
-        f"the tokens of further accounts in {path} can't be read ({why}): mend the file, or move it away and give the "
-        "tokens again"
+        f"the tokens of further accounts in {path} can't be read ({why}): correct the file, or move it away and give "
+        "the tokens again"
     )

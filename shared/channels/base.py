@@ -6,8 +6,9 @@ in ``registry``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
+
+import msgspec
 
 from shared.channels.incoming import (
     ASKS_FOR_A_TURN,
@@ -66,8 +67,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
+class Traits(msgspec.Struct, frozen=True):
     """Properties of a channel that are known without its settings. The defaults are those of the plainest channel.
 
     Attributes:
@@ -116,8 +116,7 @@ class Traits:
     allowances: Callable[[str], tuple[CallAllowance, ...]] = lambda _: ()
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(msgspec.Struct, frozen=True):
     """What is registered at the platform for our bot: facts, without a judgement.
 
     Attributes:
@@ -350,7 +349,7 @@ class PlainChannel:
 
     async def registration(self, client: Client) -> Registration:
         """See ``Channel.registration``."""
-        raise NotPossible("the channel does not tell what is registered")
+        raise NotPossible("the channel can't show what is registered")
 
     async def check_sending(self, client: Client) -> None:
         """See ``Channel.check_sending``: nothing is asked."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import msgspec
 from typing_extensions import TypedDict
 
 from shared.core import content
@@ -17,8 +18,7 @@ ASKS_FOR_A_TURN: frozenset[Kind] = frozenset({"message", "command", "modal"})
 SAID_IN_CONTEXT = frozenset({"options", "focused", "value", "values", "fields", "forwarded_from"})
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookRequest:
+class WebhookRequest(msgspec.Struct, frozen=True):
     """One webhook call as received. Header names are lower-case; *body* holds the raw bytes."""
 
     method: str
@@ -110,8 +110,7 @@ class Event:
         return self.kind in ASKS_FOR_A_TURN and self.reason is None
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookReply:
+class WebhookReply(msgspec.Struct, frozen=True):
     """The HTTP answer to the platform, sent once the events are stored."""
 
     status: int = 200
@@ -119,16 +118,14 @@ class WebhookReply:
     content_type: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """One thing to choose while a person types a command: what the person sees, and what the command then holds."""
 
     label: str
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(msgspec.Struct, frozen=True):
     """A verified and parsed webhook: *events* to store, then *reply* to send.
 
     Attributes:
@@ -137,7 +134,7 @@ class Received:
         is_answered: *reply* is the whole answer, and the events are stored nowhere: a check, a form that opens.
         suggest: makes the reply of a question for choices (``autocomplete``), whose events are stored nowhere either.
         too_late: for a platform that waits for two seconds, and never repeats: the answer where the events are not
-            stored by then, and nothing of them is kept. None: the platform waits, and repeats what fails.
+            stored by then, and no message of them is kept. None: the platform waits, and repeats what fails.
     """
 
     events: tuple[Event, ...]

@@ -4,11 +4,10 @@ Each adapter's module has one, as ``MANIFEST``. The page of the channel in the d
 ``emulator channel`` all read it, so that they can't disagree.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestSetting:
+class ManifestSetting(msgspec.Struct, frozen=True):
     """A setting that the operator gives in the environment.
 
     Attributes:
@@ -23,8 +22,7 @@ class ManifestSetting:
     is_secret: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(msgspec.Struct, frozen=True):
     """How a channel is set up.
 
     Attributes:

@@ -29,7 +29,8 @@ def _lines(manifest: Manifest) -> Iterator[str]:
     yield ""
     yield from (f"{number}. {step}" for number, step in enumerate(manifest.steps, 1))
     if manifest.connect is not None:
-        yield from ("", "The command that connects it:", "", "```console", f"$ {manifest.connect}", "```")
+        yield from ("", "The command that connects it:", "", f"<!-- not run: it registers at the real {title} -->")
+        yield from ("```console", f"$ {manifest.connect}", "```")
     yield from ("", "## Settings", "")
     yield f"The variables of the first account begin with `{accounts.prefix_of(first)}`. Those of a further one have"
     own = f"{accounts.prefix_of(further)}{manifest.settings[0].name}"
@@ -38,7 +39,8 @@ def _lines(manifest: Manifest) -> Iterator[str]:
     yield from (_row(accounts.prefix_of(first), each) for each in manifest.settings)
     yield from ("", "## What it can", "", "| | |", "|---|---|")
     yield from (f"| {what} | {'yes' if can else 'no'} |" for what, can in _abilities(registry.traits(first)))
-    yield from ("", "## Check it", "", "```console", "$ emulator doctor", "$ emulator accounts list", "```", "")
+    yield from ("", "## Check it", "", "<!-- not run: it asks the real platform -->")
+    yield from ("```console", "$ emulator doctor", "$ emulator accounts list", "```", "")
     yield "`emulator doctor` names each setting that is missing or wrong, never its value."
     yield "`emulator accounts list` says why an account is paused."
     yield f"What arrives comes in at `/webhooks/{first}`, and at `/webhooks/{further}` for a further account."

@@ -6,17 +6,16 @@ Source: RFC 7578; Telegram and Discord read names of files as UTF-8.
 import asyncio
 import os
 import re
-import secrets
 import stat
 import unicodedata
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 import msgspec
 
 from shared.channels import sanitize
 from shared.channels.base import OutgoingFile
+from shared.core import chance
 from shared.core.errors import FilesRefused
 from shared.core.text import half_characters
 
@@ -25,8 +24,7 @@ NAME_BYTES = 200  # file systems hold 255
 _PLAIN = frozenset(" !#$&'()+,-.=@[]_~")
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(msgspec.Struct, frozen=True):
     """*fields* as text where they are str, else as JSON; then *files*, by the names of their parts.
 
     The same form may be sent several times.
@@ -34,7 +32,7 @@ class Form:
 
     fields: Mapping[str, Any]
     files: Mapping[str, OutgoingFile]
-    boundary: str = field(default_factory=lambda: f"postroom-{secrets.token_hex(16)}")
+    boundary: str = msgspec.field(default_factory=lambda: f"postroom-{chance.token_hex(16)}")
 
     @property
     def content_type(self) -> str:
@@ -131,4 +129,4 @@ def _open(file: OutgoingFile) -> BinaryIO:
 
 
 def _changed(file: OutgoingFile) -> FilesRefused:
-    return FilesRefused(f"the file {file.name!r} is no longer as it was handed over; nothing was sent")
+    return FilesRefused(f"the file {file.name!r} has changed since it was handed over; nothing was sent")

@@ -1,9 +1,11 @@
 """What goes out through a channel: parts with their files and buttons, and where each goes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+import msgspec
 
 FileKind = Literal["document", "photo", "video", "audio", "voice", "animation"]
 
@@ -42,8 +44,7 @@ class Part:
     files: tuple[OutgoingFile, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Button:
+class Button(msgspec.Struct, frozen=True):
     """A button under a message.
 
     Attributes:
@@ -55,8 +56,7 @@ class Button:
     token: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(msgspec.Struct, frozen=True):
     """A part that reached the platform.
 
     Attributes:
@@ -68,8 +68,7 @@ class Sent:
     also: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FileLimits:
+class FileLimits(msgspec.Struct, frozen=True):
     """The files that a channel takes in one message.
 
     Attributes:
@@ -79,7 +78,7 @@ class FileLimits:
     """
 
     most_bytes: int
-    most_bytes_of: Mapping[FileKind, int] = field(default_factory=dict)
+    most_bytes_of: Mapping[FileKind, int] = msgspec.field(default_factory=dict)
     most_in_album: int = 1
 
     def most(self, kind: FileKind) -> int:
@@ -87,8 +86,7 @@ class FileLimits:
         return self.most_bytes_of.get(kind, self.most_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """What a platform shows of a part that was sent without an answer.
 
     Attributes:
@@ -101,8 +99,7 @@ class Evidence:
     message_ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BotRequest:
+class BotRequest(msgspec.Struct, frozen=True):
     """Asks a person to make a bot that ours will manage, with one tap.
 
     Attributes:
@@ -116,8 +113,7 @@ class BotRequest:
     username: str
 
 
-@dataclass(frozen=True, slots=True)
-class Poll:
+class Poll(msgspec.Struct, frozen=True):
     """A poll of the platform's own kind.
 
     Attributes:
@@ -131,8 +127,7 @@ class Poll:
     hours: int
 
 
-@dataclass(frozen=True, slots=True)
-class PollLimits:
+class PollLimits(msgspec.Struct, frozen=True):
     """The polls that a channel has; lengths in characters."""
 
     most_options: int

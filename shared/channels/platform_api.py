@@ -8,7 +8,7 @@ about limits: an adapter does neither.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -35,8 +35,7 @@ from shared.core.text import half_characters, redaction
 from shared.runtime.http_client import AnswerTooLong, Client, NoAnswer, RequestNotSent
 
 
-@dataclass(frozen=True, slots=True)
-class ApiAnswer:
+class ApiAnswer(msgspec.Struct, frozen=True):
     """Status and JSON object of an answer; *payload* is empty when the body is not a JSON object.
 
     Attributes:
@@ -45,8 +44,8 @@ class ApiAnswer:
 
     status: int
     payload: dict[str, Any]
-    headers: Mapping[str, str] = field(default_factory=dict)
-    items: list[Any] = field(default_factory=list)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+    items: list[Any] = msgspec.field(default_factory=list)
 
 
 async def call(
@@ -108,7 +107,7 @@ async def download(client: Client, platform: str, url: str, headers: dict[str, s
         NotSent: the platform can't be reached.
         RetryableError: another attempt may succeed.
         FileTooLarge: there are more than *limit_bytes*.
-        PermanentError: the platform does not have the file (any more).
+        PermanentError: the platform does not have the file (or no longer).
     """
     try:
         status, found, _ = await client.request("GET", url, b"", headers, limit_bytes=limit_bytes)

@@ -308,9 +308,9 @@ def decode(text: str) -> Any:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RowInvalid(f"it should hold a JSON object, and can't be read: {type(error).__name__}") from None
+        raise RowInvalid(f"it should be a JSON object, and can't be read: {type(error).__name__}") from None
     if not isinstance(found, dict):
-        raise RowInvalid(f"it should hold a JSON object, and holds {_KINDS.get(type(found), 'null')}")
+        raise RowInvalid(f"it should be a JSON object, and is {_KINDS.get(type(found), 'null')}")
     return found
 
 
@@ -334,9 +334,9 @@ def decode_list(text: str) -> list[Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RowInvalid(f"it should hold a JSON array, and can't be read: {type(error).__name__}") from None
+        raise RowInvalid(f"it should be a JSON array, and can't be read: {type(error).__name__}") from None
     if not isinstance(found, list):
-        raise RowInvalid("it should hold a JSON array, and holds other JSON")
+        raise RowInvalid("it should be a JSON array, and is other JSON")
     return found
 
 

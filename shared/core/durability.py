@@ -1,10 +1,27 @@
 """What a 2xx promises, by channel: the row is on this disk, or it is in the replica as well."""
 
+import os
+from pathlib import Path
 from typing import Literal
 
 Durability = Literal["local", "replicated"]
 EVERY_OTHER = "*"
 _WORDS: dict[str, Durability] = {"local": "local", "replicated": "replicated"}
+
+
+def sync(path: Path) -> None:
+    """Return when the file's content, or the names in the folder, are on the disk.
+
+    Not for a database that this process has open: SQLite would lose its locks on it.
+
+    Raises:
+        OSError: the disk refuses it.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def needs_replica(text: str) -> bool:

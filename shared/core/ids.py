@@ -12,7 +12,7 @@ Measured with ``replicated`` under load: 2.4 KB a message in the bucket in place
 import re
 from collections.abc import Sequence
 
-from nanoid import generate
+from shared.core import chance
 
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 SIZE = 8
@@ -28,7 +28,7 @@ _FORM = re.compile(r"[^_].*_[0-9a-z]{8}", re.DOTALL)
 
 def new(prefix: str) -> str:
     """A random id such as ``session_x9y8z7w6``."""
-    return f"{prefix}_{generate(ALPHABET, SIZE)}"
+    return f"{prefix}_{chance.text(ALPHABET, SIZE)}"
 
 
 class Burst:
@@ -51,7 +51,7 @@ class Burst:
         while len(made) < len(prefixes):
             beginning, left = self._beginning, self._left  # another thread may change them at any moment
             if left <= 0:
-                beginning, left = generate(ALPHABET, _SHARED), _BURST
+                beginning, left = chance.text(ALPHABET, _SHARED), _BURST
             some = prefixes[len(made) : len(made) + left]
             self._beginning, self._left = beginning, left - len(some)
             made += _finished(beginning, some)
@@ -60,7 +60,7 @@ class Burst:
 
 def _finished(beginning: str, prefixes: Sequence[str]) -> list[str]:
     size = SIZE - len(beginning)
-    drawn = generate(ALPHABET, size * len(prefixes))
+    drawn = chance.text(ALPHABET, size * len(prefixes))
     places = range(0, len(drawn), size)
     return [f"{prefix}_{beginning}{drawn[at : at + size]}" for prefix, at in zip(prefixes, places, strict=True)]
 

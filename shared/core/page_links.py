@@ -29,7 +29,9 @@ def link(public_url: str, page: Page, id_: str | int | None = None) -> str:
         public_url: of the setting ``POSTROOM_PUBLIC_URL``.
         id_: the message's id, the chat's number, or the list of the queue (``dead``, ``waiting``).
     """
-    if not public_url:
-        return ""
-    path = _PATHS.get(page, page)
-    return f"{public_url.rstrip('/')}/#/{path}" + ("" if id_ is None else f"/{quote(str(id_), safe='')}")
+    return f"{public_url.rstrip('/')}/{place(page, id_)}" if public_url else ""
+
+
+def place(page: Page, id_: str | int | None = None) -> str:
+    """The same without the address of the operator's page, for a link on that page."""
+    return f"#/{_PATHS.get(page, page)}" + ("" if id_ is None else f"/{quote(str(id_), safe='')}")

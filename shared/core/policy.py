@@ -33,6 +33,11 @@ class AccessPolicy:
     public_url: str = ""
 
     @property
+    def has_limits(self) -> bool:
+        """Whether anything limits how much people may send."""
+        return bool(self.sender_limit or self.chat_limit or self.sender_bytes)
+
+    @property
     def of_new_chats(self) -> SenderPolicy:
         """The sender policy of a chat that a message created."""
         return _OF_NEW_CHATS[self.new_chats]

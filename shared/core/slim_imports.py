@@ -1,7 +1,7 @@
 """Imports of a library without the modules that it merely likes to have: each of those costs every process."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
@@ -18,11 +18,22 @@ def without(name: str) -> Iterator[None]:
 @contextmanager
 def late(name: str, *functions: str) -> Iterator[None]:
     """Imports in this block get these *functions* of the module *name* without loading it; the first call loads it."""
-    found = ModuleType(name)
-    for each in functions:
-        setattr(found, each, _late(name, each))
-    with _in_place_of(name, found):
+    with _in_place_of(name, _module(name, {each: _late(name, each) for each in functions})):
         yield
+
+
+@contextmanager
+def barren(name: str, *functions: str) -> Iterator[None]:
+    """Imports in this block get these *functions* of the module *name* as ones that find nothing."""
+    with _in_place_of(name, _module(name, dict.fromkeys(functions, lambda **_: ()))):
+        yield
+
+
+def _module(name: str, functions: Mapping[str, Callable[..., Any]]) -> ModuleType:
+    found = ModuleType(name)
+    for each, function in functions.items():
+        setattr(found, each, function)
+    return found
 
 
 def _late(module: str, function: str) -> Callable[..., Any]:

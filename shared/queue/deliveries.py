@@ -1,10 +1,11 @@
 """The delivery of responses: what each part carries, and what its end writes. ``delivery_verdicts.py`` decides."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import apsw
+import msgspec
 
 from shared.channels import outgoing_files, part_plan
 from shared.channels.base import BotRequest, Button, Outgoing, Part, Poll
@@ -37,8 +38,7 @@ _GIVING_UP_MS = 60 * 60 * 1000  # the lease of that claim
 _GIVEN_UP = "give_up"  # the token of a claim that lives within one transaction
 
 
-@dataclass(frozen=True, slots=True)
-class Sending:
+class Sending(msgspec.Struct, frozen=True):
     """A claimed response, with what other rows say about its delivery.
 
     Attributes:
@@ -239,7 +239,7 @@ def fail(
             verdict = replace(verdict, deliver_after=outage.probe_at)
     responses.fail(conn, response, verdict, now_ms=now_ms)
     if isinstance(error, RateLimited) and verdict.deliver_after is not None:
-        chats.pause_sending(conn, response.chat_id, until_ms=verdict.deliver_after)
+        chats.pause_sending(conn, response.chat_id, until_ms=verdict.deliver_after, now_ms=now_ms)
     if isinstance(error, ChatMoved):
         chats.move(conn, response.channel, response.platform_id, error.new_platform_id, now_ms=now_ms)
     if isinstance(error, ChatGone):
@@ -313,7 +313,7 @@ def rescue(
     lost = [response for response, lease in responses.delivering(conn, channel) if everything or lease < now_ms][:limit]
     for response in lost:
         why = RetryableError if _is_harmless(conn, response) else OutcomeUnknown
-        gone = why("the process that was sending went away")
+        gone = why("the process that was sending ended")
         fail(conn, response, gone, policy, now_ms=now_ms, tried_from=response.created_at)
     return len(lost)
 

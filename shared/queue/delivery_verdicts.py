@@ -1,11 +1,11 @@
 """What a failure of a send leads to: a retry, and from when, or the end. Decides, and writes nothing."""
 
-import random
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
 from shared.channels import registry
+from shared.core import chance
 from shared.core.errors import OutcomeUnknown, PlatformDown, RateLimited, RetryableError
 from shared.core.settings import Settings
 from shared.core.text import redaction
@@ -47,7 +47,7 @@ class DeliveryPolicy:
             base_ms=settings.retry_base_ms,
             cap_ms=settings.retry_cap_ms,
             unknown_sends=settings.unknown_sends,
-            jitter=random.random(),  # noqa: S311 - spreads waits, keeps no secret
+            jitter=chance.fraction(),
             outage_limit_ms=int(settings.outage_limit_hours * _HOUR_MS),
         )
 

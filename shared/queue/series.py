@@ -8,10 +8,11 @@ one ends as it began, without a successor. Each verb is the work of one transact
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import apsw
+import msgspec
 
 from shared.core import content, ids, logs
 from shared.core.errors import OF_ONE_ROW, ConfigInvalid, NotFound, WrongState, describe
@@ -46,8 +47,7 @@ class When(NamedTuple):
     settings: ScheduleSettings = ScheduleSettings()
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """The changes of a series; None means no change. An empty recurrence makes the next occurrence the last one.
 
     *settings*: those that change, by name.
@@ -58,7 +58,7 @@ class Change:
     due_ms: int | None = None
     recurrence: str | None = None
     timezone: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 def plan_message(conn: apsw.Connection, new: NewMessage, when: When, *, now_ms: int) -> Plan:

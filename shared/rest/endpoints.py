@@ -4,7 +4,6 @@ from functools import cache
 from typing import Any
 
 from shared.rest.desk import calendar, lists, overview
-from shared.rest.http import openapi
 from shared.rest.http.endpoint import Endpoint, endpoint
 from shared.rest.http.service import Service
 from shared.rest.metrics import scrape
@@ -30,6 +29,7 @@ from shared.rest.resources import (
     why,
 )
 from shared.rest.resources.channels import accounts, alerts, changes, chats, destinations, files
+from shared.rest.resources.moving import imports
 from shared.rest.resources.past import replays as past_replays
 from shared.rest.resources.people import approvals, pairings, permissions, users
 from shared.rest.resources.replication import replica
@@ -44,6 +44,8 @@ async def get_document(service: Service) -> dict[str, Any]:
 
 @cache
 def _document() -> dict[str, Any]:
+    from shared.rest.http import openapi  # late: few ask for the document, and each api would hold 0.8 MB for it
+
     return openapi.document(ENDPOINTS)
 
 
@@ -56,6 +58,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *heartbeats.ENDPOINTS,
     *teams.ENDPOINTS,
     *roster_file.ENDPOINTS,
+    *imports.ENDPOINTS,
     *schedules.ENDPOINTS,
     *accounts.ENDPOINTS,
     *files.ENDPOINTS,

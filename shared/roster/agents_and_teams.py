@@ -7,11 +7,12 @@ not name stays. The caller owns the transaction.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 import apsw
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.core.errors import ConfigInvalid, NotFound, WrongState
@@ -57,8 +58,7 @@ class TeamChange(BaseModel):
     leader: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentSave:
+class AgentSave(msgspec.Struct, frozen=True):
     """The agent as it is now. *is_new*: no agent had this id before, not even a retired one."""
 
     agent: Agent

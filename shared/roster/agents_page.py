@@ -25,7 +25,7 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "`emulator agents set AGENT` sets them by the option, `PUT /api/agents/{id}` and `postroom.toml` by the name."
     yield "What a command or a file does not name stays; `emulator agents show AGENT` shows them all. Where a setting"
-    yield 'may be nothing, `null` over REST takes the agent\'s own value away, and `""` on the command line.'
+    yield 'may be nothing, `null` over REST removes the agent\'s own value, and so does `""` on the command line.'
     yield ""
     yield "| setting | option | of a new agent | a value | |"
     yield "|---|---|---|---|---|"

@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+from shared.core import logs
 from shared.core.time import clock
 from shared.db.engine import meta, schema
 from shared.db.engine.connection import open_connection, scalar, transaction
-from shared.db.engine.migrate import migrate
+from shared.db.engine.migrate import Applied, migrate
 from shared.db.queue import response_numbers
+
+log = logs.get()
 
 
 def prepare_database(path: Path, *, timezone: str = "UTC", agents_file: Path | None = None) -> int:
@@ -30,7 +33,11 @@ def prepare_database(path: Path, *, timezone: str = "UTC", agents_file: Path | N
 
 
 def _prepare(path: Path, timezone: str, agents_file: Path | None) -> int:
-    version = migrate(path)
+    applied: list[Applied] = []
+    version = migrate(path, on_applied=applied.append)
+    if applied:
+        seconds = round(sum(each.seconds for each in applied), 2)
+        log.info("database.migrated", **{"from": applied[0].version - 1}, to=version, seconds=seconds)
     conn = open_connection(path)
     try:
         with transaction(conn):

@@ -5,13 +5,13 @@ the other processes of the machine, so no fixed number is right everywhere. The 
 before. A batch also stops early, between two steps, when its rows take longer than those before.
 """
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import apsw
+import msgspec
 
+from shared.core.time import clock
 from shared.db.engine.read_ahead import ReadAhead
 
 _LONGEST_S = 0.0025  # of one transaction, with its commit: a quarter of what a writer may wait for a chore
@@ -56,7 +56,7 @@ class Steps:
     __slots__ = ("_batch", "_clock_s", "_most", "_place", "rows")
 
     def __init__(
-        self, batch: Batch, place: Any, rows: int, *, clock_s: Callable[[], float] = time.perf_counter
+        self, batch: Batch, place: Any, rows: int, *, clock_s: Callable[[], float] = clock.monotonic_s
     ) -> None:
         self._batch = batch
         self._place = place
@@ -82,8 +82,7 @@ Read = Callable[[apsw.Connection, Any, int], None]
 """With the arguments of a ``Batch``, on a connection that only reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chore:
+class Chore(msgspec.Struct, frozen=True):
     """One kind of housekeeping, done in batches of at most *most* rows.
 
     *read_ahead*: reads what the next batch will change, before the batch has the write lock.

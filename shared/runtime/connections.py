@@ -20,7 +20,8 @@ from shared.core import logs
 from shared.core.slim_imports import late
 from shared.runtime import connected_user
 
-with late("uvicorn.main", "Server", "main", "run"):  # its command line, with click and watchfiles: 2.4 MB, 25 ms
+# Its command line, with click and watchfiles, and what it reads a file of log settings with: 2.9 MB, 30 ms.
+with late("uvicorn.main", "Server", "main", "run"), late("logging.config"), late("configparser", "RawConfigParser"):
     from uvicorn.config import Config
     from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
     from uvicorn.server import ServerState

@@ -10,6 +10,7 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -37,6 +38,12 @@ class _Host(NamedTuple):
     scheme: str
     name: str
     port: int
+
+
+class _Address(NamedTuple):
+    host: _Host
+    target: bytes
+    authority: bytes
 
 
 class HttpClient:
@@ -202,17 +209,30 @@ def _head(method: str, url: str, headers: list[tuple[bytes, bytes]]) -> tuple[_H
         RequestNotSent: the address or a header is invalid.
     """
     try:
-        address = urlsplit(url)
-        host = _Host(address.scheme, address.hostname or "", address.port or {"http": 80, "https": 443}[address.scheme])
-        target = (address.path or "/") + (f"?{address.query}" if address.query else "")
-        words = [method.encode("ascii"), target.encode("ascii"), address.netloc.rpartition("@")[2].encode("ascii")]
+        address = _address(url)
+        words = [method.encode("ascii"), address.target, address.authority]
     except (KeyError, ValueError) as error:
         raise RequestNotSent(type(error).__name__) from None
-    names = [name for name, _ in headers]
-    if not all(map(_VISIBLE.fullmatch, [*words, *names])) or not all(_VALUE.fullmatch(value) for _, value in headers):
+    names, values = zip(*headers, strict=True)
+    visible = [*words, *names]
+    if not (all(visible) and _VISIBLE.fullmatch(b"".join(visible)) and _VALUE.fullmatch(b"".join(values))):
         raise RequestNotSent("the address or a header is invalid")
     lines = [b"%s %s HTTP/1.1" % (words[0], words[1]), b"Host: " + words[2]]
-    return host, b"\r\n".join([*lines, *(b"%s: %s" % each for each in headers), b"", b""])
+    return address.host, b"\r\n".join([*lines, *(b"%s: %s" % each for each in headers), b"", b""])
+
+
+@lru_cache(maxsize=64)
+def _address(url: str) -> _Address:
+    """The parts of an address: most requests go where others went.
+
+    Raises:
+        KeyError: its scheme is unknown.
+        ValueError: it can't be read, or is not ASCII.
+    """
+    parts = urlsplit(url)
+    host = _Host(parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}[parts.scheme])
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return _Address(host, target.encode("ascii"), parts.netloc.rpartition("@")[2].encode("ascii"))
 
 
 async def _send(connection: HostConnection, head: bytes, body: bytes | StreamedBody) -> None:
@@ -220,6 +240,9 @@ async def _send(connection: HostConnection, head: bytes, body: bytes | StreamedB
 
     A host may answer before the end of it.
     """
+    if isinstance(body, bytes) and len(body) <= _PIECE_BYTES:
+        await connection.write(head + body)
+        return
     kept = head
     async with aclosing(_pieces(body) if isinstance(body, bytes) else body.pieces()) as pieces:
         async for piece in pieces:

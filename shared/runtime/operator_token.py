@@ -4,10 +4,10 @@ The first start makes it. ``POSTROOM_API_TOKEN`` takes its place at the API.
 """
 
 import os
-import secrets
 import stat
 from pathlib import Path
 
+from shared.core import chance
 from shared.db.engine import owner_only
 
 
@@ -38,11 +38,11 @@ def read_or_make(database: Path) -> str | None:
 def _make(path: Path) -> None:
     """Make the file, whole from its first instant on; the first of two processes wins."""
     owner_only.make_folder(path.parent)
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.{chance.token_hex(4)}")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, owner_only.FILE)
     try:
         with os.fdopen(handle, "w") as file:
-            file.write(f"{secrets.token_urlsafe(32)}\n")
+            file.write(f"{chance.token_urlsafe(32)}\n")
         os.link(fresh, path)
     except FileExistsError:
         pass

@@ -5,7 +5,6 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cached_property
-from importlib.resources import files
 from typing import Generic, TypeVar
 
 import apsw
@@ -13,7 +12,7 @@ from starlette.types import ASGIApp
 
 from shared.core import logs
 from shared.core.settings import Settings
-from shared.db.engine import meta, past
+from shared.db.engine import meta, past, schema
 from shared.db.engine.group_commit import Writer
 from shared.db.engine.past import Past
 from shared.runtime.http1_client import HttpClient
@@ -24,7 +23,7 @@ from shared.runtime.past import NoClient
 log = logs.get()
 
 # As it was when this process began: the files of a later release may lie there by now.
-_KNOWN = max(int(each.name[:4]) for each in (files("shared.db") / "migrations").iterdir() if each.name[:4].isdigit())
+_KNOWN = max(schema.migrations())
 
 
 class FunctionService:

@@ -87,7 +87,7 @@ def test_a_message_that_cannot_be_read_stops_nobody_else(conn, content):
 
     found = row(conn, "messages", bad)
     assert (found["status"], found["retry_count"], found["failure"]) == ("pending", 1, "unreadable")
-    assert found["last_error"].startswith("the row can't be used: column content of the message: it should hold a JSON")
+    assert found["last_error"].startswith("the row can't be used: column content of the message: it should be a JSON")
     assert found["last_error"].endswith("correct the row, then retry the message")
     assert column(conn, "SELECT message FROM messages WHERE status = 'completed'") == ["elsewhere"]
 
@@ -182,7 +182,7 @@ def test_a_response_that_cannot_be_read_stops_nobody_else(conn, content):
     assert platform.texts == ["elsewhere"]
     found = row(conn, "responses", bad)
     assert (found["status"], found["retry_count"], found["failure"]) == ("pending", 1, "unreadable")
-    assert "it should hold a JSON" in found["last_error"]
+    assert "it should be a JSON" in found["last_error"]
     assert found["part_started"] is None
 
 

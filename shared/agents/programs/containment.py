@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from shared.agents.programs import syscalls
 from shared.core import logs
 from shared.core.errors import ConfigInvalid
@@ -49,8 +51,7 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store")
 _ETC = (*("alternatives", "group", "hosts", "ld.so.cache", "localtime", "nsswitch.conf", "passwd", "pki", "ssl"),)
 
 
-@dataclass(frozen=True, slots=True)
-class GatewaySocket:
+class GatewaySocket(msgspec.Struct, frozen=True):
     """The one way out: connections to 127.0.0.1:*port* inside arrive at the Unix socket *path*."""
 
     path: Path
@@ -106,8 +107,7 @@ class ProgramCommand:
         return [*own, *([self.home.shared] if self.home.may_write_shared else [])]
 
 
-@dataclass(frozen=True, slots=True)
-class Containment:
+class Containment(msgspec.Struct, frozen=True):
     """What this host allows.
 
     Attributes:
@@ -333,9 +333,11 @@ def readable_paths(
     """
     chosen = [_named(text) for text in named]
     found = [*chosen, *_of_command(words, environment)]
+    secrets = [(secret, _beginning(secret)) for secret in private]
     for path in found:
-        for secret in private:
-            if _is_shown_by(path, secret) or (path in chosen and _is_shown_by(secret, path)):
+        here = _beginning(path)
+        for secret, there in secrets:
+            if there.startswith(here) or (here.startswith(there) and path in chosen):
                 raise ConfigInvalid(
                     f"the program can't be shown {str(path)!r}, because of {str(secret)!r}, which no program may see: "
                     "name another folder in 'readable' of its config, or move the program"
@@ -343,8 +345,25 @@ def readable_paths(
     return tuple(found)
 
 
-def _is_shown_by(path: Path, other: Path) -> bool:
-    return other.resolve().is_relative_to(path.resolve())
+def _real(path: Path) -> str:
+    """As ``realpath``. What exists the kernel resolves, eight times as fast."""
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        if not path.is_symlink() and path.name != "..":
+            return os.path.join(_real(path.parent), path.name)  # noqa: PTH118
+        return os.path.realpath(path)
+    except OSError:
+        return os.path.realpath(path)
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115 - each turn comes here
+    finally:
+        os.close(fd)
+
+
+def _beginning(path: Path) -> str:
+    """The real path with a slash at its end: so begin the path itself and all that is below it, and nothing else."""
+    return os.path.join(_real(path), "")  # noqa: PTH118 - each turn comes here
 
 
 def _named(text: str) -> Path:
@@ -364,10 +383,10 @@ def _of_command(words: Sequence[str], environment: Mapping[str, str]) -> Iterato
     program = shutil.which(words[0], path=environment.get("PATH", os.defpath))
     if program is None or not program.startswith("/"):
         return
-    prefix = Path(program).parent.parent
-    if (prefix / "pyvenv.cfg").is_file():
-        yield prefix
-        yield Path(os.path.realpath(program)).parent.parent
+    prefix = os.path.dirname(os.path.dirname(program))  # noqa: PTH120 - each turn comes here
+    if os.path.isfile(f"{prefix}/pyvenv.cfg"):  # noqa: PTH113
+        yield Path(prefix)
+        yield Path(_real(Path(program))).parent.parent
     elif words[0].startswith("/"):
         yield Path(program)
-        yield Path(os.path.realpath(program))
+        yield Path(_real(Path(program)))

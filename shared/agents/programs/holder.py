@@ -7,12 +7,12 @@ live; when it closes, whatever closed it, all of it ends.
 import asyncio
 import contextlib
 import os
-import random
 import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
 
 from shared.agents.programs import priority
+from shared.core import chance
 
 _KILL_AFTER_S = 1.0  # the first process ends within milliseconds; one that was stopped does not
 _GIVES_WAY_AGAIN_S = (0.1, 1.0)  # at random between them: many programs may start at once
@@ -119,7 +119,9 @@ class Holder:
 
     def _give_way(self) -> None:
         if not self._is_reaped and not priority.give_way(self.pid):
-            asyncio.get_running_loop().call_later(random.uniform(*_GIVES_WAY_AGAIN_S), self._give_way)  # noqa: S311
+            soonest_s, latest_s = _GIVES_WAY_AGAIN_S
+            again_in_s = soonest_s + chance.fraction() * (latest_s - soonest_s)
+            asyncio.get_running_loop().call_later(again_in_s, self._give_way)
 
     def _listen(self) -> None:
         is_over = self._read()

@@ -1,7 +1,8 @@
 """The limits of a program's run, and the words for its end."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from shared.core.failures import ENDED_BY, EndedBy, FailureCode
 
@@ -11,8 +12,7 @@ EndingWord = Literal[
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Of one run. The time of a whole turn is limited for every provider alike: see ``shared/turns/run/agent_run.py``.
 
     Attributes:
@@ -47,8 +47,7 @@ _VALUES = {"ms": "TIME", "bytes": "BYTES", "mb": "MB"}
 DEFAULT_LIMITS = Limits()
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """How a run ended. *reason*: for the operator."""
 
     word: EndingWord

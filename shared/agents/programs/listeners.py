@@ -169,7 +169,7 @@ class ChildPid:
             while not said.rstrip().endswith(b"}"):
                 more = pipe.read(_LONGEST_ANSWER)
                 if not more:
-                    raise OSError("bubblewrap ended before the sandbox was there")
+                    raise OSError("bubblewrap ended before the sandbox was ready")
                 said += more
         return int(json.loads(said)["child-pid"])
 

@@ -52,6 +52,8 @@ class Program:
             await asyncio.shield(connecting)
         except BaseException:
             self.kill()
+            if self._sandbox is not None and sandboxes is not None:
+                sandboxes.discard(self._sandbox)
             connecting.add_done_callback(lambda _: self.close())  # not half-way: a pipe without an owner stays open
             raise
         return self

@@ -250,12 +250,12 @@ class ProgramRun:
                 > self._limits.memory_bytes
             ):
                 limit_mb = self._limits.memory_bytes // 1024**2
-                what = f"the program and what it started held more than {limit_mb} MB"
+                what = f"the program and what it started used more than {limit_mb} MB"
                 self._stop("memory_limit", self._limits.ended(what, "memory_limit_mb"))
             elif await asyncio.to_thread(self._disk.is_over):
                 limit_mb = self._limits.disk_bytes // 1024**2
-                what = f"the program's folders held more than {limit_mb} MB"
-                deleted = "what this turn wrote was deleted, the largest files first, until they held less"
+                what = f"the program's folders used more than {limit_mb} MB"
+                deleted = "what this turn wrote was deleted, the largest files first, until they used less"
                 self._stop("disk_limit", f"{self._limits.ended(what, 'disk_limit_mb')}; {deleted}")
 
 

@@ -1,18 +1,21 @@
-"""A place on the leash that serves one turn of a session after another, so that a turn costs a fork and no sandbox.
+"""A place on the leash that serves one turn of a session after another, so that a turn costs no sandbox and no fork.
 
 The first process inside is a shell that no program can stop, kill, trace or read: it is process 1 of its namespace, and
-its own file can be executed and not read. For each turn it opens three named pipes and becomes the program; after the
-turn it kills every other process of the namespace, empties ``/tmp`` and ``/dev/shm``, and says that the place is clean.
+its own file can be executed and not read. A child of it waits for the next turn, opens three named pipes then, and
+becomes the program. After the turn the first process kills every other process of the namespace, empties ``/tmp`` and
+``/dev/shm``, says that the place is clean, and starts the next child. No child waits while a program runs.
 
 The way out to the gateway is a socket that listens inside, and that dispatch has open: see ``listeners``.
 """
 
 import asyncio
+import contextlib
+import errno
 import os
 import re
 import shlex
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,19 +37,23 @@ INSIDE = "/.postroom/turn"
 _IN_MEMORY = ("/tmp", "/dev/shm")  # noqa: S108 - the sandbox's own
 
 # The end of a child may interrupt `read`, which looks like the end of dispatch: a line to dispatch tells which it was.
-# "lost": the process that waits for the program is gone. `jobs` collects processes that ended.
+# "lost": the process that waits for the program is gone. `jobs` collects processes that ended. A line in descriptor 6
+# starts the program; the program has neither that nor the line to dispatch.
 _FIRST_PROCESS = """\
 trap : CHLD
+turn=0
+prepare() {{
+  turn=$((turn + 1))
+  (
+    ulimit -u 4096 || ulimit -p 4096
+    ( read -r _ <&6 || exit; exec 3<&- 6<&-; . {inside}/words )
+    echo "$turn $?" >&3
+  ) </dev/null &
+}}
+prepare
 while :; do
-  word=; read -r word number <&3
+  word=; read -r word <&3
   case $word in
-  run)
-    turn=$number
-    (
-      ulimit -u 4096 || ulimit -p 4096
-      ( exec 3<&-; . {inside}/words )
-      echo "$turn $?" >&3
-    ) </dev/null & ;;
   end)
     while kill -s KILL -- -1; do jobs; done
     said=clean
@@ -57,7 +64,8 @@ while :; do
         break
       fi
     done
-    echo "$turn $said" >&3 ;;
+    echo "$turn $said" >&3
+    prepare ;;
   *)
     jobs
     kill -0 "$!" || echo "$turn lost" >&3 || exit
@@ -94,12 +102,14 @@ class Sandbox:
         self._opening: asyncio.Task[asyncio.Server] | None = None
         self._turn = 0
         self._on_code: Callable[[bytes | None], None] = lambda _: None
-        self._on_clean: Callable[[bool], None] = lambda _: None
+        self._cleaned: asyncio.Future[bool] | None = None  # since the program ended
         self.on_end: Callable[[], None] = lambda: None
+        self._starts: int | None = None  # a pipe: a line in it starts the program
         self._reader_of_input: int | None = None
         folder.mkdir(mode=0o700)
         for name in _PIPES:
             os.mkfifo(folder / name, 0o600)
+        self._words = open(folder / "words", "xb", buffering=0, opener=_for_owner)  # noqa: SIM115 - closed at the end
         self.holder = self._start(command, way_out)
 
     def run(self, command: ProgramCommand, on_code: Callable[[bytes | None], None]) -> OurEnds:
@@ -109,46 +119,47 @@ class Sandbox:
             on_code: gets the exit code as text, or None when nothing can be known of it.
         """
         self._on_code = on_code
+        self._cleaned = None
         self._turn += 1
-        words = self._folder / "words"
-        words.unlink(missing_ok=True)
-        with open(words, "x", opener=_for_owner) as file:
-            file.write(_words(command))
+        self._write(_words(command).encode())
         ours = self._open()
-        self._begin(b"run %d\n" % self._turn)
+        if self._opening is None:
+            self._begin()
+        else:
+            self._opening.add_done_callback(self._begin_or_end)
         return ours
 
-    def _begin(self, line: bytes) -> None:
-        """Say *line* when the way out is open; a sandbox without its way out ends."""
-        if self._opening is None:
-            self.holder.say(line)
-        else:
-            self._opening.add_done_callback(lambda opened: self._say_or_end(line, opened))
+    def _write(self, words: bytes) -> None:
+        """Replace the words of the turn before. To make the file anew would take six times as long."""
+        self._words.seek(0)
+        if self._words.write(words) < len(words):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._words.truncate()
 
-    def _say_or_end(self, line: bytes, opened: asyncio.Task[asyncio.Server]) -> None:
+    def _begin(self) -> None:
+        with contextlib.suppress(BrokenPipeError):  # it is gone, and the holder tells so
+            if self._starts is not None:
+                os.write(self._starts, b"\n")
+
+    def _begin_or_end(self, opened: asyncio.Task[asyncio.Server]) -> None:
+        """Begin when the way out is open; a sandbox without its way out ends."""
         if opened.cancelled():
             return
         if error := opened.exception():
             log.error("agent.no_way_out", reason=str(error) or type(error).__name__)
             self.holder.kill()
         else:
-            self.holder.say(line)
+            self._begin()
 
     async def clean(self) -> bool:
-        """End all processes inside but the first; whether the sandbox can serve another turn."""
-        answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._on_clean = lambda is_clean: None if answered.done() else answered.set_result(is_clean)
-        self._close_input()
-        if not self.holder.is_open:
+        """Once the program has ended, and with it all processes but the first: whether another turn can be served."""
+        if self._cleaned is None or not self.holder.is_open:
             return False
-        self.holder.say(b"end %d\n" % self._turn)
         try:
             async with asyncio.timeout(_CLEAN_WITHIN_S):
-                return await answered
+                return await self._cleaned
         except TimeoutError:
             return False
-        finally:
-            self._on_clean = lambda _: None
 
     async def end(self) -> None:
         """End everything inside; return when it is gone."""
@@ -157,14 +168,15 @@ class Sandbox:
         try:
             await self.holder.gone()
         finally:
+            self._words.close()
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self, command: ProgramCommand, way_out: WayOut | None) -> Holder:
         if way_out is None or command.gateway is None:
-            return self._hold(command, [], [])
+            return self._hold(command)
         child = ChildPid()
         try:
-            holder = self._hold(command, ["--info-fd", "6"], [child.theirs])
+            holder = self._hold(command, ["--info-fd", "7"], [child.theirs])
         except BaseException:
             child.close()
             raise
@@ -173,20 +185,23 @@ class Sandbox:
         self._opening = asyncio.ensure_future(_open_way_out(way_out, child, command.gateway.port))
         return holder
 
-    def _hold(self, command: ProgramCommand, options: list[str], further: list[int]) -> Holder:
+    def _hold(self, command: ProgramCommand, options: Sequence[str] = (), further: Sequence[int] = ()) -> Holder:
+        starts, self._starts = _pipe()
         shell, nothing = _shell_file(), os.open(os.devnull, os.O_RDWR)
         syscall_filter = syscalls.opened(makes_sandboxes=command.makes_sandboxes)
         inside = [*options, "--perms", "0111", "--file", "5", _SHELL, "--ro-bind", str(self._folder), INSIDE]
         held = replace(command, gateway=None)  # its way out is no part of the sandbox's files
         words = [*containment.bubblewrap(held, inside), _SHELL, "-c", _first_process(held)]
         try:
-            further = [syscall_filter, shell, *further]
+            further = [syscall_filter, shell, starts, *further]
             return Holder.start(words, {}, (nothing, nothing, nothing), self._hear, further=further)
         except BaseException:
+            self._close_starts()
+            self._words.close()
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         finally:
-            close(shell, nothing, syscall_filter)
+            close(shell, nothing, syscall_filter, starts)
 
     def _close_way_out(self) -> None:
         if self._opening is None or self._opening.cancel() or self._opening.cancelled():
@@ -212,21 +227,36 @@ class Sandbox:
             os.close(self._reader_of_input)
             self._reader_of_input = None
 
+    def _close_starts(self) -> None:
+        if self._starts is not None:
+            os.close(self._starts)
+            self._starts = None
+
     def _hear(self, said: bytes | None) -> None:
         if said is None:
             self._close_input()
+            self._close_starts()
             self._close_way_out()
-            self._on_clean(False)
+            self._answer(False)
             self._on_code(None)
             self.on_end()
             return
         turn, _, word = said.partition(b" ")
+        if turn == b"%d" % (self._turn + 1):
+            self.holder.kill()  # what was to become the next program is gone
         if turn != b"%d" % self._turn:
             return  # an empty line, or about an earlier turn
         if word in (b"clean", b"spent"):
-            self._on_clean(word == b"clean")
-        else:
+            self._answer(word == b"clean")
+        elif self._cleaned is None:  # else it is the same end, told once more
+            self._cleaned = asyncio.get_running_loop().create_future()
+            self._close_input()
+            self.holder.say(b"end\n")
             self._on_code(word)
+
+    def _answer(self, is_clean: bool) -> None:
+        if self._cleaned is not None and not self._cleaned.done():
+            self._cleaned.set_result(is_clean)
 
 
 def _first_process(command: ProgramCommand) -> str:
@@ -274,6 +304,15 @@ def _shell_file() -> int:
         return out_of_the_way(fd)
     finally:
         os.close(fd)
+
+
+def _pipe() -> tuple[int, int]:
+    """The end for the first process, and ours."""
+    read, write = os.pipe()
+    try:
+        return out_of_the_way(read), write
+    finally:
+        os.close(read)
 
 
 async def _open_way_out(way_out: WayOut, child: ChildPid, port: int) -> asyncio.Server:

@@ -252,7 +252,7 @@ async def _serve(running: ProgramRun, turn: Turn, event: ProgramCall | ProgramAs
     running.tool_began()
     try:
         if turn.tools is None:
-            answer = ToolAnswer("this turn has no tools: go on without them", is_error=True)
+            answer = ToolAnswer("this turn has no tools: continue without them", is_error=True)
         else:
             answer = await turn.tools.call(event.name, event.arguments, call_id=event.id)
     finally:

@@ -93,9 +93,9 @@ class Echo:
         heard = self._listening[turn] = asyncio.Queue()
         try:
             async with asyncio.timeout(min(seconds, _LONGEST_WAIT_S)):
-                return f"I was told: {await heard.get()}"
+                return f"I heard: {await heard.get()}"
         except TimeoutError:
-            return "I was told nothing."
+            return "I heard nothing."
         finally:
             del self._listening[turn]
 
@@ -121,11 +121,11 @@ async def _answer(message: TurnMessage, *, attempt: int, turns: int) -> AsyncGen
     elif command == "!fail":
         times, text = _number(rest, default=float("inf"))
         if attempt <= times:
-            yield Failed(f"told to fail (attempt {attempt})")
+            yield Failed(f"failed on request (attempt {attempt})")
         else:
             yield Text(text or f"Attempt {attempt} worked.", message.message_id)
     elif command == "!reject":
-        yield Failed("told to reject", retryable=False)
+        yield Failed("rejected on request", retryable=False)
     elif command == "!count":
         yield Text(f"This is turn {turns} of our session.", message.message_id)
     elif command == "!help":

@@ -2,8 +2,9 @@
 
 import contextlib
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from shared.agents.base import Provider, ProviderEvent, Text, Turn
 

@@ -6,9 +6,11 @@ https://docs.discord.com/developers/resources/application#get-current-applicatio
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlsplit
+
+import msgspec
 
 from shared.channels import downloads, platform_api, sanitize
 from shared.channels.base import Outgoing, Registration
@@ -33,8 +35,7 @@ _TOPIC_NAME = 100  # characters
 _CUSTOM = re.compile(r"custom:([0-9]{1,20})")
 
 
-@dataclass(frozen=True, slots=True)
-class DiscordApi:
+class DiscordApi(msgspec.Struct, frozen=True):
     """The API as one bot calls it.
 
     Attributes:

@@ -46,6 +46,7 @@ from shared.channels.discord.interactions import DiscordInteraction
 from shared.channels.discord.routes import SendRoute
 from shared.channels.discord.settings import MANIFEST, DiscordSettings
 from shared.channels.platform_api import CallResult
+from shared.core import chance
 from shared.core.errors import (
     NotFetched,
     NotPossible,
@@ -168,7 +169,7 @@ class DiscordChannel:
             return Received((event,), immediate.form(_form_of(event, payload)), is_answered=True)
         if event.kind == "autocomplete":
             return Received((event,), immediate.choices(()), suggest=immediate.choices)
-        return Received((event,), immediate.of_kind(event.kind), too_late=immediate.NOT_STORED)
+        return Received((event,), immediate.of_kind(event.kind), too_late=immediate.UNSURE)
 
     def _event(self, kind: Kind, interaction: DiscordInteraction) -> Event:
         event = interactions.event_of(kind, interaction, self._bot_ids)
@@ -188,7 +189,7 @@ class DiscordChannel:
 
     def seal(self, token: str) -> str:
         """Encrypt *token* with a key derived from the bot's token."""
-        return base64.b64encode(self._box.encrypt(token.encode())).decode()
+        return base64.b64encode(self._box.encrypt(token.encode(), chance.token_bytes(self._box.NONCE_SIZE))).decode()
 
     def unseal(self, sealed: object) -> str | None:
         """The decrypted token; None if there is none, or if the bot's token has changed since."""

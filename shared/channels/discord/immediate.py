@@ -45,6 +45,11 @@ NOT_TAKEN = say(
     "agent here, or no agent is connected to this channel. The operator of this bot can see the reason."
 )
 NOT_STORED = say("I could not take your message in time, so nothing was done with it. Please send it again.")
+# A press may have been stored, and what it decided stays decided: a second one is told so.
+UNSURE = say(
+    "I could not confirm this in time. Look at the message with the button, or at the chat: if nothing changes there, "
+    "do it again. It counts only once."
+)
 
 _OF_KINDS = {
     "callback": _json({"type": 6}),

@@ -6,7 +6,6 @@ Source: https://docs.discord.com/developers/interactions/receiving-and-respondin
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -120,8 +119,7 @@ def _reason(kind: Kind, data: dict[str, Any], command: str | None) -> str | None
     return FORM if opens_form and kind in ("command", "callback") else f"unsupported:{kind}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
+class _Content(msgspec.Struct, frozen=True):
     """The content of an interaction, without its sender and channel."""
 
     text: str = ""
@@ -129,7 +127,7 @@ class _Content:
     reply_to: QuotedMessage | None = None
     command: str | None = None
     args: str | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = msgspec.field(default_factory=dict)
     forwarded: ForwardedFrom | None = None
 
 

@@ -1,7 +1,8 @@
 """The ways to send a message: with an interaction's token while it lives, and as the bot. Pure."""
 
-from dataclasses import dataclass
 from urllib.parse import quote
+
+import msgspec
 
 from shared.channels.base import Outgoing
 from shared.channels.platform_api import CallResult
@@ -9,8 +10,7 @@ from shared.channels.platform_api import CallResult
 FALLBACKS = {"expired": ("edit", "channel"), "gone": ("follow_up", "channel")}
 
 
-@dataclass(frozen=True, slots=True)
-class SendRoute:
+class SendRoute(msgspec.Struct, frozen=True):
     """One way to send, with an interaction's token or as the bot. *is_repeatable*: two calls make one message."""
 
     method: str

@@ -74,7 +74,7 @@ MANIFEST = Manifest(
         ),
         ManifestSetting(
             "LINK_PREVIEWS",
-            "1 lets Discord fetch the links in answers and show what is there; without it, Discord fetches no address "
+            "1 lets Discord fetch the links in answers and show a preview; without it, Discord fetches no address "
             "before a person clicks.",
             is_needed=False,
         ),

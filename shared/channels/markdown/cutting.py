@@ -3,15 +3,15 @@
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from shared.channels.markdown.runs import Block, Run, Style, is_code, plain, units
 
 _BREAKS = (r"\n", "[.!?\u2026][\"')\\]]*\\s|[\u3002\uff01\uff1f]", r"\s")
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkLimit:
+class ChunkLimit(msgspec.Struct, frozen=True):
     """The limit of one chunk: UTF-16 *units* of text, and *size* as the sum of *weigh* over its runs."""
 
     units: int

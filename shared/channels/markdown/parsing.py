@@ -1,13 +1,16 @@
 """Markdown to blocks of runs."""
 
+import functools
 import re
 import unicodedata
 from collections.abc import Sequence
-
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
+from typing import TYPE_CHECKING
 
 from shared.channels.markdown.runs import Block, Run, Style, is_code, plain, with_addresses
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 _LONGEST_LINK = 2048
 _DEEPEST = 50
@@ -15,8 +18,19 @@ _INLINE_STYLES = {"strong": "b", "em": "i", "s": "s"}
 _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+#_.-]{0,31}")
 _WEB_ADDRESS = re.compile(r"https?://([A-Za-z0-9_-]+\.)+[A-Za-z0-9-]+(:(?P<port>[0-9]{1,5}))?(?=[/?#]|$)")
 _APP_ADDRESS = re.compile(r"tg://[A-Za-z0-9_-]+(?=[/?]|$)")
-PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
-PARSER.disable("reference")
+
+
+def tokens_of(text: str) -> "list[Token]":
+    """What markdown-it reads in a text: CommonMark with tables and strikethrough, without HTML and references."""
+    return _parser().parse(text)
+
+
+@functools.cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt  # late: a start would wait for its 60 modules
+
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
+    return parser.disable("reference")
 
 
 def parse(text: str) -> tuple[Block, ...]:
@@ -24,7 +38,7 @@ def parse(text: str) -> tuple[Block, ...]:
 
     A text of nothing but markup, or with deeper nesting than the parser follows, comes back unparsed.
     """
-    tokens = PARSER.parse(text)
+    tokens = tokens_of(text)
     is_too_deep = any(token.level >= _DEEPEST - 1 for token in tokens)  # the parser skips deeper content
     blocks = () if is_too_deep else tuple(block for block in _BlockBuilder(tokens).blocks if plain(block.runs).strip())
     return blocks or (Block((Run(text),)),)
@@ -33,7 +47,7 @@ def parse(text: str) -> tuple[Block, ...]:
 class _BlockBuilder:
     """Walks the tokens once; tracks open quotes and lists."""
 
-    def __init__(self, tokens: Sequence[Token]) -> None:
+    def __init__(self, tokens: "Sequence[Token]") -> None:
         self.blocks: list[Block] = []
         self._quotes = 0
         self._depth = 0
@@ -44,7 +58,7 @@ class _BlockBuilder:
         for token in tokens:
             self._read(token)
 
-    def _read(self, token: Token) -> None:  # noqa: C901  (one case for each kind of token)
+    def _read(self, token: "Token") -> None:  # noqa: C901  (one case for each kind of token)
         match token.type:
             case "inline" if self._rows is not None:
                 self._rows[-1].append(with_addresses(_inline(token)).replace("\n", " "))  # drawn as code: no links
@@ -90,7 +104,7 @@ class _BlockBuilder:
         self._gap = "\n" if self._depth else "\n\n"
 
 
-def _inline(token: Token, styles: tuple[Style, ...] = ()) -> list[Run]:
+def _inline(token: "Token", styles: tuple[Style, ...] = ()) -> list[Run]:
     """The runs of one paragraph's inline tokens."""
     runs: list[Run] = []
     held = list(styles)
@@ -115,7 +129,7 @@ def _inline(token: Token, styles: tuple[Style, ...] = ()) -> list[Run]:
     return runs
 
 
-def _add_image(runs: list[Run], token: Token, styles: tuple[Style, ...]) -> None:
+def _add_image(runs: list[Run], token: "Token", styles: tuple[Style, ...]) -> None:
     start, href = len(runs), str(token.attrs.get("src", ""))
     runs.append(Run(token.content or href, (*styles, ("link", href))))
     _close_link(runs, href, start)

@@ -1,9 +1,10 @@
 """Text in styles: runs, and the blocks that keep them together."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
+
+import msgspec
 
 Style = tuple[str, str]
 """A name of ``b i s code pre quote link``, and its argument: the language of a ``pre``, the address of a ``link``."""
@@ -16,8 +17,7 @@ class Run(NamedTuple):
     styles: tuple[Style, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """Runs to keep together, and the blank space before them."""
 
     runs: tuple[Run, ...]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from shared.channels.markdown.cutting import ChunkLimit, cut_at, fitting
-from shared.channels.markdown.parsing import PARSER, parse
+from shared.channels.markdown.parsing import parse, tokens_of
 from shared.channels.markdown.runs import Run, plain, units
 
 _FENCE = re.compile(r"^\s*(?:>\s*)*(`{3,20}(?!`)|~{3,20}(?!~))([^`]*)$")
@@ -14,7 +14,7 @@ _LONGEST_FENCE = 90  # UTF-16 units to close a code block and open it again
 def tables_as_code(text: str) -> str:
     """The same markdown with top-level tables as code blocks, for platforms that draw no tables."""
     lines = text.split("\n")
-    for token in reversed([token for token in PARSER.parse(text) if token.type == "table_open" and not token.level]):
+    for token in reversed([token for token in tokens_of(text) if token.type == "table_open" and not token.level]):
         start, end = token.map or (0, 0)
         source = "\n".join(lines[start:end])
         drawn = "\n".join(plain(block.runs) for block in parse(source))

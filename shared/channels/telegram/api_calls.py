@@ -8,8 +8,10 @@ Source: https://core.telegram.org/bots/api (10.3): #sendmessage, #editmessagetex
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
 
 from shared.channels import button_rows
 from shared.channels.base import BotRequest, Button, Outgoing, OutgoingFile, Part
@@ -21,8 +23,7 @@ SHORT_ROW = 24  # characters of all labels in one row; a phone would cut longer 
 GENERAL_TOPIC = "1"  # has no id in the API: Telegram answers "message thread not found" to 1
 
 
-@dataclass(frozen=True, slots=True)
-class BotApiCall:
+class BotApiCall(msgspec.Struct, frozen=True):
     """One call of the Bot API.
 
     Attributes:
@@ -32,7 +33,7 @@ class BotApiCall:
 
     method: str
     body: Mapping[str, Any]
-    files: Mapping[str, OutgoingFile] = field(default_factory=dict)
+    files: Mapping[str, OutgoingFile] = msgspec.field(default_factory=dict)
     edits: str | None = None
 
 

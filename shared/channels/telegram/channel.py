@@ -188,7 +188,7 @@ class TelegramChannel:
         is_alert = not (to.edits or to.buttons or part.files) and units(part.text) <= ALERT_UNITS
         is_secret = not to.edits and to.platform_id.startswith("-")
         if is_secret and not is_alert:
-            raise PermanentError(f"an alert holds {ALERT_UNITS} characters, and in a group nobody else may read this")
+            raise PermanentError(f"an alert takes {ALERT_UNITS} characters, and in a group nobody else may read this")
         body: dict[str, Any] = {"callback_query_id": str((to.click or {}).get("callback_id"))}
         if is_alert:
             body |= {"text": part.text, "show_alert": True}
@@ -249,7 +249,7 @@ class TelegramChannel:
 
     async def end_wait(self, to: Outgoing, client: Client, *, now_ms: int) -> None:
         """Telegram shows no wait by itself. See ``Channel.end_wait``."""
-        raise NotPossible("Telegram shows nothing that has to be taken away")
+        raise NotPossible("Telegram shows nothing that has to be removed")
 
     async def typing(self, to: Outgoing, client: Client) -> None:
         """Telegram shows it for 5 seconds. See ``Channel.typing``. Source: #sendchataction."""

@@ -6,7 +6,6 @@ Source: https://core.telegram.org/bots/api (10.3): #getme, #setwebhook.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import msgspec
@@ -34,8 +33,7 @@ class Bot(msgspec.Struct):
     can_manage_bots: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BotState:
+class BotState(msgspec.Struct, frozen=True):
     """What Telegram knows of a bot: its registration, and its commands with their descriptions."""
 
     bot: Bot
@@ -43,8 +41,7 @@ class BotState:
     commands: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Connected:
+class Connected(msgspec.Struct, frozen=True):
     """What ``connect`` did.
 
     Attributes:

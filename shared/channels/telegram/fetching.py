@@ -5,9 +5,10 @@ Source: https://core.telegram.org/bots/api (10.3): #getfile, #file.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
+
+import msgspec
 
 from shared.channels import downloads, platform_api
 from shared.channels.platform_api import ApiAnswer
@@ -18,8 +19,7 @@ from shared.core.errors import NotFetched, PermanentError
 __all__ = ["DOWNLOAD_BYTES", "RemoteFile", "file_of", "id_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
+class RemoteFile(msgspec.Struct, frozen=True):
     """A file on Telegram's server: its *path* for a URL, and its size in bytes or None."""
 
     path: str
@@ -52,7 +52,7 @@ def file_of(answer: ApiAnswer, limit_bytes: int) -> RemoteFile:
     try:
         platform_api.expect_success(classify(answer.status, answer.payload))
     except PermanentError as error:
-        raise NotFetched(f"Telegram does not have it for this bot any more ({error})") from None
+        raise NotFetched(f"Telegram no longer has it for this bot ({error})") from None
     match answer.payload:
         case {"result": {"file_path": str(path), **facts}} if path:
             size = facts.get("file_size")

@@ -4,9 +4,11 @@ Source: https://core.telegram.org/bots/api (10.3): #sendmediagroup, #inputmedia,
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
+
+import msgspec
 
 from shared.channels.base import FileKind, OutgoingFile
 from shared.core.errors import FilesRefused, PartTooLong
@@ -27,8 +29,7 @@ _FAMILIES: dict[FileKind, str] = {"photo": "pictures", "video": "pictures", "doc
 _CAPTIONS_BELOW_EACH = ("document", "audio")  # in an album of them, only the last caption reads as the album's
 
 
-@dataclass(frozen=True, slots=True)
-class MediaUpload:
+class MediaUpload(msgspec.Struct, frozen=True):
     """The part of a call that has files: *fields* of the body refer to *files* by name."""
 
     method: str

@@ -114,7 +114,7 @@ def _check_wire(conn: apsw.Connection, agent: str, given: Mapping[str, Any]) -> 
 def _wire(conn: apsw.Connection, agent: str, wanted: Arguments, *, now_ms: int) -> str:
     chat = chats.find(conn, wanted["channel"], wanted["platform_id"])
     if chat is None:
-        raise NotFound(f"there is no chat {wanted['platform_id']!r} on {wanted['channel']!r} any more")
+        raise NotFound(f"there is no chat {wanted['platform_id']!r} on {wanted['channel']!r}, or no longer")
     wirings.connect(conn, chat.id, agent, now_ms=now_ms)
     called = destinations.find(conn, agent, chat=chat.id)
     beside = wirings.beside(conn, chat.id, agent)
@@ -172,7 +172,7 @@ ACTIONS: Mapping[str, Action] = {
         own_actions.change_wiring,
         own_actions.facts_of_wiring,
     ),
-    "reset_session": Action("begin a conversation anew", False, own_actions.check_session, own_actions.reset_session),
+    "reset_session": Action("start a new conversation", False, own_actions.check_session, own_actions.reset_session),
     "change_instructions": Action(
         "change its instructions",
         False,

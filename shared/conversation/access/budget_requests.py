@@ -33,7 +33,7 @@ def ask(conn: apsw.Connection, budget: Budget, period: Period, timezone: str, *,
         {"budget": budget.id, "amount": budget.amount, "start": period.start_ms, "is_global": True},
         subject=json.dumps([budget.id, period.start_ms, budget.limit(period.start_ms)]),
         agent=budget.agent,
-        title=f"{used_up(budget, period, timezone)} What waits goes on then, or when you give more for this {name}.",
+        title=f"{used_up(budget, period, timezone)} What waits continues then, or when you give more for this {name}.",
         options=(f"Give {amount(budget.amount, unit)} more", f"Leave it until {until}"),
     )
     approval, is_new = approvals.request(conn, new, expires_at=period.end_ms, now_ms=now_ms)

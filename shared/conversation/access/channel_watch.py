@@ -77,7 +77,7 @@ def _late(found: Registration, last: ChannelWatch | None, last_event_at: int | N
     if last is None or not found.backlog or last.backlog is None or (last_event_at or 0) > last.looked_at:
         return None
     if found.backlog > last.backlog or (found.backlog == last.backlog and last.code == "backlog"):
-        return Deafness("backlog", f"{found.backlog} events wait at the platform, and none came in since the last look")
+        return Deafness("backlog", f"{found.backlog} events wait at the platform, and none came since the last check")
     return None
 
 
@@ -136,7 +136,7 @@ def _known_url(found: Registration, last: ChannelWatch | None, last_event_at: in
 def _tell_news(conn: apsw.Connection, watch: ChannelWatch, *, now_ms: int) -> None:
     if watch.state == "deaf":
         events.append(conn, "channel_deaf", now_ms=now_ms, channel=watch.channel, data={"reason": watch.reason or ""})
-        text = f"{cards.escape(_finding(watch))} To mend it: {watch.mend or f'`{command(watch)}`'}"
+        text = f"{cards.escape(_finding(watch))} To fix it: {watch.mend or f'`{command(watch)}`'}"
     else:
         events.append(conn, "channel_hears", now_ms=now_ms, channel=watch.channel)
         text = f"{cards.escape(watch.channel)} receives messages again."
@@ -145,7 +145,7 @@ def _tell_news(conn: apsw.Connection, watch: ChannelWatch, *, now_ms: int) -> No
 
 def sentence(watch: ChannelWatch) -> str:
     """What an operator should know of a channel that is deaf, with the one thing that mends it."""
-    return f"{_finding(watch)} To mend it: {mend(watch)}"
+    return f"{_finding(watch)} To fix it: {mend(watch)}"
 
 
 def _finding(watch: ChannelWatch) -> str:
@@ -156,11 +156,11 @@ def _finding(watch: ChannelWatch) -> str:
 def troubles(conn: apsw.Connection) -> list[str]:
     """A sentence for each channel that is paused or deaf, or whose platform can't work."""
     found = [
-        f"{name} is paused, and its answers wait: {pause.reason}. Set the right token and restart"
+        f"{name} is paused, and its answers wait: {pause.reason}. Set the correct token and restart"
         for name, pause in channel_pauses.every(conn).items()
     ]
     found += [
-        f"{outage.channel} can't send, and its answers wait: {outage.reason}. Postroom asks again by itself"
+        f"{outage.channel} can't send, and its answers wait: {outage.reason}. Postroom tries again by itself"
         for outage in channel_outages.every(conn).values()
     ]
     return found + [sentence(watch) for watch in channel_watches.deaf(conn)]
@@ -183,7 +183,7 @@ def command(watch: ChannelWatch) -> str:
 def tell_paused(conn: apsw.Connection, channel: str, reason: str, *, now_ms: int) -> int | None:
     """Tell an owner, on another channel, that the platform refuses our token; the chat, or None."""
     text = (
-        f"{channel} is paused, and its answers wait: {cards.line(reason)}. Set the right token and restart; "
+        f"{channel} is paused, and its answers wait: {cards.line(reason)}. Set the correct token and restart; "
         "nothing is lost"
     )
     return tell_owner(conn, cards.escape(text), channel=channel, now_ms=now_ms, elsewhere_only=True)

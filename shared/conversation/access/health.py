@@ -53,7 +53,7 @@ def paused(agent: str, code: str, reason: str | None) -> Need:
     """Of an agent that Postroom paused; without a reason where that may not be told. Pure."""
     why = f": {reason}" if reason else ""
     what = f"agent {agent} is paused ({code}), and its messages wait{why}"
-    return Need(what, "When it is mended", f"emulator agents resume {shlex.quote(agent)}")
+    return Need(what, "When it is fixed", f"emulator agents resume {shlex.quote(agent)}")
 
 
 def waits(count: int) -> str:
@@ -65,13 +65,15 @@ def waits(count: int) -> str:
 def held(agent: str, count: int) -> Need:
     """Of an agent that an operator paused, with messages that wait for it. Pure."""
     resume = f"emulator agents resume {shlex.quote(agent)}"
-    return Need(f"agent {agent} is paused by hand, and {waits(count)} for it", "To let it go on", resume)
+    return Need(f"agent {agent} is paused by hand, and {waits(count)} for it", "To resume it", resume)
 
 
 def used_up(agent: str | None, period: str, unit: str) -> Need:
     """Of a budget that is used up; *agent*: None: all agents together. Pure."""
     what = f"the budget in {unit} of {agent or 'all agents'} for this {period} is used up, so messages wait"
-    return Need(f"{what} until it is over", "To see it and give more", "emulator budgets list")
+    whose = "" if agent is None else f" --agent {shlex.quote(agent)}"
+    limit = "--dollars AMOUNT" if unit == "money" else "--tokens NUMBER"
+    return Need(f"{what} until it is over", "To give more", f"emulator budgets set {period}{whose} {limit}")
 
 
 def of(
@@ -132,8 +134,11 @@ def of_disk(path: Path, free: int) -> Health:
 
 
 def _pauses(conn: apsw.Connection, now_ms: int) -> list[str]:
-    """A sentence for each agent that Postroom paused, and for each that an operator paused while messages wait."""
-    found = agent_pauses.paused(conn).values()
+    """A sentence for each agent that Postroom paused, and for each that an operator paused while messages wait.
+
+    A budget that is used up has its own.
+    """
+    found = [each for each in agent_pauses.paused(conn).values() if each.code != "budget"]
     needs = [str(paused(each.agent, each.code, each.reason)) for each in found if each.paused_by == "postroom"]
     return [*needs, *(str(held(agent, count)) for agent, count in by_hand(conn, now_ms).items() if count)]
 

@@ -70,7 +70,7 @@ def check_session(conn: apsw.Connection, agent: str, given: Mapping[str, Any]) -
 def reset_session(conn: apsw.Connection, agent: str, wanted: Arguments, *, now_ms: int) -> str:
     """Begin the session anew."""
     session_reset.reset(conn, _session(conn, agent, wanted["session"]).id, now_ms=now_ms)
-    return "The conversation begins anew: what was said before is not known to the agent any more."
+    return "A new conversation begins: the agent no longer knows what was said before."
 
 
 def _session(conn: apsw.Connection, agent: str, name: str) -> Session:
@@ -78,7 +78,7 @@ def _session(conn: apsw.Connection, agent: str, name: str) -> Session:
     if found is None or found.agent != agent:
         raise NotFound(f"agent {agent!r} has no session {name!r}")
     if found.status != "active":
-        raise WrongState(f"the session {name!r} is closed already: another one goes on in its place")
+        raise WrongState(f"the session {name!r} is closed already: another one has replaced it")
     return found
 
 

@@ -8,13 +8,13 @@ The person is an approver who has a direct chat with the managing bot. A bot tha
 """
 
 import re
-import secrets
 
 import apsw
 
 from shared.channels import registry
 from shared.conversation.access import people
 from shared.core import accounts as names
+from shared.core import chance
 from shared.core.errors import ConfigInvalid, WrongState
 from shared.db.access.users import User
 from shared.db.roster import accounts, chats
@@ -25,7 +25,6 @@ from shared.queue import notices
 from shared.roster.wirings import connect
 
 _LONGEST_WORD = 16
-_LATEST_MS = 60 * 60 * 1000  # between two attempts
 _FIRST_MS = 5_000
 
 
@@ -50,7 +49,7 @@ def ask(conn: apsw.Connection, manager: str, agent: Agent, *, now_ms: int) -> st
     word = _free_word(conn, manager, agent.id)
     name = names.name_of(names.platform_of(manager), word)
     accounts.want(conn, name, agent=agent.id, manager=manager, owner_id=user.sender_id, now_ms=now_ms)
-    request = [1 + secrets.randbelow(2**31 - 1), agent.name, f"{word}_{secrets.token_hex(2)}_bot"]
+    request = [1 + chance.below(2**31 - 1), agent.name, f"{word}_{chance.token_hex(2)}_bot"]
     text = (
         f"{agent.name} is to have a bot of its own. Tap the button below and confirm the name: everything else follows "
         "by itself. Without a tap nothing happens."
@@ -81,7 +80,7 @@ def activate(conn: apsw.Connection, account: Account, *, username: str | None, n
 
 def postpone(conn: apsw.Connection, account: Account, reason: str, *, now_ms: int) -> None:
     """The bot could not be set up: try again, after pauses that grow to an hour."""
-    wait_ms = min(_LATEST_MS, _FIRST_MS * 2 ** min(account.attempts, 20))
+    wait_ms = min(accounts.LONGEST_RETRY_WAIT_MS, _FIRST_MS * 2 ** min(account.attempts, 20))
     accounts.postpone(conn, account.name, reason, retry_at=now_ms + wait_ms)
 
 

@@ -167,7 +167,7 @@ def ask_action(
     )
     pending = approvals.pending_of_session(conn, session_id)
     expires_at = now_ms + policy.approval_life_ms
-    with conn:  # a savepoint: a refused request leaves no row
+    with savepoint(conn):  # a refused request leaves no row
         approval, is_new = approvals.request(conn, new, expires_at=expires_at, now_ms=now_ms)
         if is_new and pending >= MOST_ASKED:
             raise WrongState(f"{pending} requests of this session wait for a decision: wait until one is decided")

@@ -8,14 +8,14 @@
                         (public: refused where the wiring's sender_scope is ``known``)
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 Admission = Literal["allow", "ask", "refuse"]
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True):
     """The roles and memberships of a sender, by ``(channel, sender_id)`` and nothing else.
 
     Attributes:

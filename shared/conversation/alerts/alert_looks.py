@@ -16,7 +16,7 @@ from shared.core import logs
 from shared.core.settings import Settings
 from shared.db.alerts import alert_routes, alerts, tellings
 from shared.db.alerts.alert_routes import WEBHOOK, AlertRoute
-from shared.db.engine.connection import open_connection
+from shared.db.engine.connection import open_connection, savepoint
 from shared.db.engine.group_commit import Writer
 from shared.db.roster import chats
 from shared.db.roster.chats import Chat
@@ -64,7 +64,7 @@ class AlertLooks:
         if self._reader is None:
             self._reader = open_connection(self._settings.db, readonly=True)
         found = None
-        with self._reader:  # of one instant
+        with savepoint(self._reader):  # of one instant
             if alert_routes.every(self._reader):
                 found = standing.look(self._reader, self._settings, now_ms=now_ms, settled=self._settled)
         return found

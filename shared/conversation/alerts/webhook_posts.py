@@ -6,7 +6,6 @@ after ``POSTROOM_RETENTION_MS``. A repetition has the same ``webhook-id``.
 """
 
 import asyncio
-import time
 from collections.abc import Callable
 from functools import partial
 
@@ -16,6 +15,7 @@ import msgspec
 from shared.channels import registry, standard_webhooks
 from shared.core import logs
 from shared.core.settings import Settings
+from shared.core.time import clock
 from shared.db.alerts import alert_facts
 from shared.db.alerts.alert_facts import WaitingPost
 from shared.db.alerts.alert_routes import PLACE, WEBHOOK
@@ -41,7 +41,7 @@ class WebhookPosts:
         client: Client | None = None,
         *,
         limit_s: float = LIMIT_S,
-        clock_s: Callable[[], float] = time.monotonic,
+        clock_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
         self._settings = settings
         self._writer = writer

@@ -9,15 +9,29 @@ from shared.conversation.access import cards
 from shared.conversation.alerts.decide import News, Saying
 from shared.core.page_links import link
 from shared.core.time.durations import time_span
+from shared.db.alerts.alert_routes import WEBHOOK
 from shared.db.alerts.alerts import Alert
+from shared.db.views import why_sentences
+from shared.db.views.why import ResponseFacts
+from shared.db.views.why_sentences import Why
 
 MOST_LINES = 20  # of a digest
-_CALLED = {"began": "not well", "again": "not well", "ended": "over", "passed": "over"}
+_CALLED = {"began": "problem", "again": "problem", "ended": "over", "passed": "over"}
 
 
 def text(saying: Saying, *, public_url: str, timezone: str, is_markdown: bool) -> str:
     """What the message says, as Markdown or as plain text."""
     return "\n".join(_line(*each, is_markdown=is_markdown) for each in _lines(saying, public_url, timezone))
+
+
+def delivery(notice: ResponseFacts | None, *, now_ms: int) -> Why:
+    """How the message of an alert stands; None: its row is deleted."""
+    if notice is None or notice.status == "deleted":
+        return Why("gone", "The message of the alert is deleted.")
+    if notice.channel == WEBHOOK and notice.status == "pending":
+        reason = f"The alert, response {notice.id}, is posted to the webhook each minute until the webhook takes it."
+        return Why("answer_retry", reason)
+    return why_sentences.of_response(notice, now_ms=now_ms, called="The alert")
 
 
 def _lines(saying: Saying, public_url: str, timezone: str) -> list[tuple[str, str]]:
@@ -46,7 +60,7 @@ def _one(news: News, public_url: str, timezone: str) -> tuple[str, str]:
         again = f", and again at {_instant(news.at, timezone)}" if news.phase == "again" else ""
         said = f"{trouble.what}, since {_instant(trouble.since, timezone)}{again}. {trouble.why} {trouble.remedy}"
         return said, link(public_url, trouble.page, trouble.page_id)
-    stood = f"it stood for {time_span(_over_at(alert) - trouble.since)}"
+    stood = f"it lasted {time_span(_over_at(alert) - trouble.since)}"
     return f"Over since {_instant(_over_at(alert), timezone)}: {trouble.what} ({stood}).", ""
 
 

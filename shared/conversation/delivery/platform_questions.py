@@ -31,7 +31,6 @@ log = logs.get()
 Ask = Callable[[], Coroutine[Any, Any, None]]
 
 _LONGEST_SET_UP_S = 60.0
-_LONGEST_WAIT_MS = 60 * 60_000  # before a platform is asked again about an outage, a token or a new bot
 _GIVEN_UP_AT_ONCE = 25  # responses in one transaction
 
 
@@ -72,7 +71,7 @@ class PlatformQuestions:
         """Start to ask the platform when that is due; the instant of the next time, None while it is being asked."""
         if name in self._asked:
             return None
-        if 0 < at_ms - now_ms <= _LONGEST_WAIT_MS:  # a later instant is of a clock that was ahead
+        if at_ms > now_ms:
             return at_ms
         self._asked.add(name)
         self._service.worker.start(ask())

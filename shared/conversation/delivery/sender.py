@@ -156,7 +156,7 @@ class Sender:
         response = sending.response
         plan = sending.plan(channel.render)
         if not plan.parts:
-            raise PermanentError("the response holds nothing that the platform can show")
+            raise PermanentError("the response has nothing that the platform can show")
         sent, also = response.parts, tuple[str, ...]()
         while (index := len(sent)) < len(plan.parts):
             part = plan.parts[index]

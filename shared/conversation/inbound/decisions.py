@@ -25,6 +25,7 @@ from shared.db.access import approvals, held_events, permission_prompts, users
 from shared.db.access.approvals import Approval
 from shared.db.access.held_events import HeldEvent
 from shared.db.access.users import User
+from shared.db.engine.connection import savepoint
 from shared.db.queue import messages, sessions
 from shared.db.queue.messages import NewMessage
 from shared.db.roster import agents, chats, wirings
@@ -96,7 +97,7 @@ def decide(
     Raises:
         NotFound: there is no such approval.
         NotAllowed: the person may not decide it.
-        WrongState: it is decided already, its time is over, or there is no such choice (any more).
+        WrongState: it is decided already, its time is over, or there is no such choice (or no longer).
     """
     asked = approvals.get(conn, approval_id)
     if asked is None:
@@ -151,7 +152,7 @@ def _settle(
     problem, consequence = None, _Consequence()
     answered_there = _answers_where_it_asked(conn, decided)
     try:
-        with conn:  # a savepoint
+        with savepoint(conn):
             consequence = _CONSEQUENCES[decided.kind](conn, decided, by, policy, now_ms)
     except PostroomError as error:
         problem = str(error)
@@ -270,7 +271,7 @@ def _settle_budget(
     if decided.status != "approved":
         return _Consequence()
     waiting = budget_requests.give(conn, decided, now_ms=now_ms)
-    return _Consequence("What waited for it goes on." if waiting else "", stored=waiting)
+    return _Consequence("What waited for it continues." if waiting else "", stored=waiting)
 
 
 def _settle_tool(

@@ -9,7 +9,6 @@ thousand a second for a code's whole life, find it once in a million codes.
 """
 
 import hashlib
-import secrets
 from typing import NamedTuple
 
 import apsw
@@ -19,6 +18,7 @@ from shared.conversation.access import people, requests
 from shared.conversation.inbound import decisions
 from shared.conversation.routing.apply import apply, ensure_chat
 from shared.conversation.routing.effects import Drop, Effect, Once, RememberDirectChat, Say, WithinRate
+from shared.core import chance
 from shared.core.errors import ConfigInvalid
 from shared.core.policy import AccessPolicy
 from shared.db.access import pairings, rates, users
@@ -38,7 +38,7 @@ _TRIES = 5  # of one sender, in a quarter of an hour
 _TRIES_PER_MINUTE = _TRIES / 15
 _ANSWERS = 100  # answers to refused codes on a channel, an hour: beyond them no chat is created and nothing is sent
 _ANSWERS_PER_MINUTE = _ANSWERS / 60
-_NOT_VALID = "That code is not valid (any more). Ask the operator of this bot for a new one."
+_NOT_VALID = "That code is not valid, or no longer valid. Ask the operator of this bot for a new one."
 _YOURS = "You have used that code: what it gives is yours."
 _IN_PRIVATE = "That code is for one person. Send it to me in a direct chat, not in a group."
 _TO_A_RIGHT_ONE = (_YOURS, _IN_PRIVATE)
@@ -74,7 +74,7 @@ def make(conn: apsw.Connection, grants: str, agent: str | None = None, *, life_m
         raise ConfigInvalid(f"a code that grants {known!r} needs an agent")
     if agent is not None:
         agents_and_teams.known_agent(conn, agent)
-    code = "".join(secrets.choice(ALPHABET) for _ in range(SIZE))
+    code = chance.text(ALPHABET, SIZE)
     added = pairings.add(
         conn, code_hash=_hash(code), grants=known, agent=agent, expires_at=now_ms + life_ms, now_ms=now_ms
     )

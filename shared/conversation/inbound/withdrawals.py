@@ -7,7 +7,7 @@ from shared.core.errors import WrongState
 from shared.db.engine.connection import rows
 from shared.db.queue import messages
 
-REASON = "it was not stored in time, and its sender was told so"
+REASON = "it was not stored in time, and its sender was notified"
 
 # The platform shows that sentence, and no longer that an answer is awaited.
 _NOTHING_IS_SHOWN = "UPDATE messages SET content = json_remove(content, '$.own_answer') WHERE id = :id"

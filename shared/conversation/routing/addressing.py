@@ -5,15 +5,15 @@ The first token alone decides, in any case. A text from the API keeps the prefix
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 _PREFIX = re.compile(r"@(\S+)\s+")
 _MARKS = ",:"  # may follow a name, as in a letter to a person
 
 
-@dataclass(frozen=True, slots=True)
-class TeamName:
+class TeamName(msgspec.Struct, frozen=True):
     """What addressing needs to know of a team."""
 
     name: str

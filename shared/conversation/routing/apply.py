@@ -37,7 +37,7 @@ from shared.core import content, logs
 from shared.core.content import MessageContent, ResponseContent
 from shared.core.errors import PostroomError, WrongState
 from shared.core.policy import AccessPolicy
-from shared.db.access import rates
+from shared.db.access import dropped, rates
 from shared.db.engine.connection import savepoint
 from shared.db.queue import messages, sessions
 from shared.db.queue.messages import NewMessage
@@ -51,6 +51,7 @@ from shared.roster import wirings
 log = logs.get()
 
 _WAITING = "I have asked whether I may answer you here. Your message waits for the decision."
+_OVER = "rate_limited"  # the reason of what was dropped for want of room
 # Errors of one wiring. After any other error, such as a lock or a full disk, the platform sends the event again.
 _OF_ONE_WIRING = (PostroomError, apsw.ConstraintError, ValueError, TypeError, LookupError)
 
@@ -154,6 +155,9 @@ class _Application:
             _APPLY[type(effect)](self, effect)
 
     def within_limits(self, effect: WithinLimits) -> None:
+        if (again := self._refused_before()) is not None:
+            self.drop(again)
+            return
         over = rate_limits.count(
             self.conn, self.channel, self.event, self.policy, counts_chat=effect.counts_chat, now_ms=self.now_ms
         )
@@ -162,7 +166,14 @@ class _Application:
             return
         is_told = effect.is_told and over.is_told
         told = (Say(rate_limits.sentence(over, now_ms=self.now_ms), is_ahead=True),) if is_told else ()
-        self.drop(Drop(f"rate_limited:{over.limit}", if_new=told))
+        self.drop(Drop(f"{_OVER}:{over.limit}", if_new=told))
+
+    def _refused_before(self) -> Drop | None:
+        """The drop of an event that was over a limit before: its sender was told so, whatever room there is by now."""
+        if not self.policy.has_limits:
+            return None
+        found = dropped.reason(self.conn, self.channel, self.event.event_key)
+        return Drop(":".join(found)) if found is not None and found[0] == _OVER else None
 
     def within_rate(self, effect: WithinRate) -> None:
         taken = rates.take(self.conn, effect.key, per_minute=effect.per_minute, burst=effect.burst, now_ms=self.now_ms)

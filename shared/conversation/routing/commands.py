@@ -114,7 +114,7 @@ def explained(found: "Unanswered", page: str, *, now_ms: int) -> str:
 
 def not_found(ref: str) -> str:
     """The answer to an admin who asked about a message that is not there, or of others."""
-    return f"I know no message {ref} of this chat or of your agents. `/why` alone tells of the last one here."
+    return f"I know no message {ref} of this chat or of your agents. `/why` alone explains the last one here."
 
 
 def done(agent_name: str) -> str:

@@ -5,8 +5,9 @@ one statement finds or creates, or counts, and its outcome chooses what follows.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from shared.channels.base import Event
 from shared.conversation.access.rules import Standing
@@ -15,8 +16,7 @@ from shared.core.content import AboutMessage, MessageContent
 from shared.roster.wirings import WiringChange
 
 
-@dataclass(frozen=True, slots=True)
-class StoreMessage:
+class StoreMessage(msgspec.Struct, frozen=True):
     """Give an agent its message.
 
     Finds or creates the session, and inserts the message unless the agent has this event already: then the event counts
@@ -32,8 +32,7 @@ class StoreMessage:
     about: AboutMessage | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReplaceMessage:
+class ReplaceMessage(msgspec.Struct, frozen=True):
     """Give a message that still waits another text and other files: its sender edited it.
 
     A turn may have taken it meanwhile: then the change is context of its session, which *otherwise* stores.
@@ -51,16 +50,14 @@ class ReplaceMessage:
     otherwise: StoreMessage
 
 
-@dataclass(frozen=True, slots=True)
-class CancelMessage:
+class CancelMessage(msgspec.Struct, frozen=True):
     """No turn takes the message in this row any more; one that has ended stays as it is."""
 
     row: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class HoldForSender:
+class HoldForSender(msgspec.Struct, frozen=True):
     """Hold the event until an approver decides whether its sender may talk to *agent*.
 
     Finds or creates the approval. Where no more may be held, the event is dropped for that reason instead.
@@ -75,8 +72,7 @@ class HoldForSender:
     heard: Event | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HoldForChat:
+class HoldForChat(msgspec.Struct, frozen=True):
     """Hold the event until an approver decides which agent answers in its chat; the sender is told that it waits.
 
     Finds or creates the chat and the approval. Where nobody can be asked, or no more may be held, neither is created
@@ -89,8 +85,7 @@ class HoldForChat:
     heard: Event | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(msgspec.Struct, frozen=True):
     """Record why nothing comes of the event.
 
     Inserts the record unless the event has one already.
@@ -104,8 +99,7 @@ class Drop:
     if_new: "tuple[Effect, ...]" = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Once:
+class Once(msgspec.Struct, frozen=True):
     """Apply *then* unless an earlier delivery of the event did.
 
     The record with this *reason* remembers it. It is inserted unless the event has one already; nothing is dropped.
@@ -115,8 +109,7 @@ class Once:
     then: "tuple[Effect, ...]" = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Say:
+class Say(msgspec.Struct, frozen=True):
     """Answer the event with a text of our own.
 
     Attributes:
@@ -131,8 +124,7 @@ class Say:
     is_ahead: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ClearSession:
+class ClearSession(msgspec.Struct, frozen=True):
     """Close the agent's session of this chat and thread, or the sender's private one, and start a new one."""
 
     agent: str
@@ -141,8 +133,7 @@ class ClearSession:
     private_to: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoppedSession:
+class StoppedSession(msgspec.Struct, frozen=True):
     """The key of a session in which an agent is to stop, and whether the sender administers that agent."""
 
     agent: str
@@ -152,22 +143,19 @@ class StoppedSession:
     is_admin: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(msgspec.Struct, frozen=True):
     """Cancel what waits of the sender in these sessions, then what runs there; the answer says how much it was."""
 
     sessions: tuple[StoppedSession, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetPerson:
+class ForgetPerson(msgspec.Struct, frozen=True):
     """Delete what these agents remember from messages of the sender; the answer says how much it was."""
 
     agents: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TellWhy:
+class TellWhy(msgspec.Struct, frozen=True):
     """Tell why a message has no answer: the one called *ref*, or the last one of the chat that has none.
 
     One of another chat is told about only where *sender* is an admin of its agent.
@@ -177,8 +165,7 @@ class TellWhy:
     sender: Standing
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
+class Wire(msgspec.Struct, frozen=True):
     """Let *agent* answer in the event's chat. Routing reads the new wiring back before it decides anything else.
 
     Finds or creates the chat; creates or changes the wiring.
@@ -188,35 +175,30 @@ class Wire:
     changes: WiringChange | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ActivateChat:
+class ActivateChat(msgspec.Struct, frozen=True):
     """The chat is active again: a message from there proves that the bot is back."""
 
 
-@dataclass(frozen=True, slots=True)
-class RenameChat:
+class RenameChat(msgspec.Struct, frozen=True):
     """The group has a new title. Destinations keep their names, because agents send by them."""
 
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class RememberDirectChat:
+class RememberDirectChat(msgspec.Struct, frozen=True):
     """The user is reached in this direct chat, on platforms that do not name such a chat after the user."""
 
     user_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Isolated:
+class Isolated(msgspec.Struct, frozen=True):
     """Apply *effect* for one agent. An error of this wiring undoes it and drops the event for this agent alone."""
 
     agent: str
     effect: "StoreMessage | HoldForSender | ReplaceMessage"
 
 
-@dataclass(frozen=True, slots=True)
-class WithinLimits:
+class WithinLimits(msgspec.Struct, frozen=True):
     """Apply *then* while the sender, and in a group the chat, have room this minute.
 
     Counts the event, and the count decides. Without room the event is dropped, except one that an agent has already:
@@ -232,8 +214,7 @@ class WithinLimits:
     is_told: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class WithinRate:
+class WithinRate(msgspec.Struct, frozen=True):
     """Apply *then* while the rate *key* has room. Counts once, and the count decides."""
 
     key: str

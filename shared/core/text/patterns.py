@@ -52,7 +52,7 @@ def _compile(pattern: str) -> Any:
     try:
         return re2.compile(pattern.encode(), options)
     except UnicodeEncodeError:
-        raise ValueError("it holds half of a surrogate pair") from None
+        raise ValueError("it has half of a surrogate pair") from None
     except re2.error as error:
         raise ValueError(_sentence(error.args[0])) from None
 

@@ -2,7 +2,7 @@
 
 import apsw
 
-from shared.db.engine.connection import scalar
+from shared.db.engine.connection import rows, scalar
 
 _LONGEST_NAME = 100
 
@@ -40,6 +40,15 @@ def record(
             "sender": sender[:_LONGEST_NAME],
         },
     )
+
+
+REASON = "SELECT reason, detail FROM dropped WHERE channel = :channel AND event_key = :event_key"
+
+
+def reason(conn: apsw.Connection, channel: str, event_key: str | None) -> tuple[str, str] | None:
+    """Why the event was dropped, and the detail; None: it was not."""
+    found = rows(conn, REASON, {"channel": channel, "event_key": event_key})
+    return found[0] if found else None
 
 
 def last(conn: apsw.Connection, channel: str, reason: str) -> int | None:

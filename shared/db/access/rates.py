@@ -1,4 +1,6 @@
-"""Rate limits: a token bucket for each key, stored as one number, the instant at which it is full again.
+"""Rate limits: a token bucket for each key, stored as the instant at which it is full again, and that of the last take.
+
+A clock that is set back lets no time pass: the bucket is no emptier than the last take left it.
 
 Tokens come back evenly: at 60 a minute one each second. After a rest a *burst* may be taken at once.
 
@@ -66,31 +68,43 @@ def allowance(per_minute: float, burst: int) -> Allowance:
     return Allowance(interval_ms, interval_ms * max(1, burst))
 
 
+# By how much the clock was set back since the last take; 0 where it was not.
+_BACK = "max(ifnull(taken_at, 0) - :now, 0)"
+
 # A token is left if the bucket would be full again within the time of a whole burst. Without one, nothing is written
 # and no row comes back.
-TAKE = """
-    INSERT INTO rates (key, full_at)
-    VALUES (:key, :now + :interval)
+TAKE = f"""
+    INSERT INTO rates (key, full_at, taken_at)
+    VALUES (:key, :now + :interval, :now)
     ON CONFLICT (key) DO UPDATE
-       SET full_at = max(full_at, :now) + :interval
-     WHERE max(full_at, :now) + :interval <= :now + :room
+       SET full_at = max(full_at - {_BACK}, :now) + :interval, size_full_at_us = size_full_at_us - {_BACK} * 1000,
+           taken_at = :now
+     WHERE max(full_at - {_BACK}, :now) + :interval <= :now + :room
     RETURNING 1
-"""
+"""  # noqa: S608
 
 # The same for a thing that has a size: both buckets have room, or nothing is taken from either.
-TAKE_SIZED = """
-    INSERT INTO rates (key, full_at, size_full_at_us)
-    VALUES (:key, :now + :interval, :now * 1000 + :takes)
+TAKE_SIZED = f"""
+    INSERT INTO rates (key, full_at, size_full_at_us, taken_at)
+    VALUES (:key, :now + :interval, :now * 1000 + :takes, :now)
     ON CONFLICT (key) DO UPDATE
-       SET full_at = max(full_at, :now) + :interval,
-           size_full_at_us = max(ifnull(size_full_at_us, 0), :now * 1000) + :takes
-     WHERE max(full_at, :now) + :interval <= :now + :room
-       AND max(ifnull(size_full_at_us, 0), :now * 1000) + :takes <= (:now + :minute) * 1000
+       SET full_at = max(full_at - {_BACK}, :now) + :interval,
+           size_full_at_us = max(ifnull(size_full_at_us, 0) - {_BACK} * 1000, :now * 1000) + :takes,
+           taken_at = :now
+     WHERE max(full_at - {_BACK}, :now) + :interval <= :now + :room
+       AND max(ifnull(size_full_at_us, 0) - {_BACK} * 1000, :now * 1000) + :takes <= (:now + :minute) * 1000
     RETURNING 1
-"""
+"""  # noqa: S608
 
-# The first refusal of a minute. The min: a bucket is never emptier than empty; a later instant comes from a clock that
-# was ahead. A key that had no row is one of a thing that is too large.
+# Before a refusal: from now on time passes again for the bucket.
+_SET_BACK = f"""
+    UPDATE rates
+       SET full_at = full_at - {_BACK}, size_full_at_us = size_full_at_us - {_BACK} * 1000, taken_at = :now
+     WHERE key = :key AND taken_at > :now
+"""  # noqa: S608
+
+# The first refusal of a minute. The min: a bucket is never emptier than empty; a later instant comes from a limit that
+# was lower. A key that had no row is one of a thing that is too large.
 TELL = """
     INSERT INTO rates (key, full_at, told_at)
     VALUES (:key, :now, :now)
@@ -128,6 +142,7 @@ def take(
 def _refuse(conn: apsw.Connection, key: str, limit: Allowance, size: Size | None, *, now_ms: int) -> RateResult:
     """What lacks room, and whether that is to be said."""
     interval_ms, room_ms = limit
+    conn.execute(_SET_BACK, {"key": key, "now": now_ms})
     lacks_size = size is not None and not (size.fits and _lacks_token(conn, key, limit, now_ms=now_ms))
     told = rows(conn, TELL, {"key": key, "now": now_ms, "room": room_ms, "minute": _MINUTE_MS})
     if not told:

@@ -38,19 +38,19 @@ class AlertRoute:
     kinds: Annotated[
         list[AlertKind],
         MaxLen(len(KINDS)),
-        RowSetting(f"What it is told, with commas: {', '.join(KINDS)}.", "tells", unset="everything"),
+        RowSetting(f"The kinds that it reports, with commas: {', '.join(KINDS)}.", "tells", unset="everything"),
     ] = field(default_factory=list)
     urgent: Annotated[
         list[AlertKind],
         MaxLen(len(KINDS)),
-        RowSetting("Of these, what is told at once, also in quiet hours, with commas.", "at once"),
+        RowSetting("Of these, the kinds that it reports at once, even in quiet hours, with commas.", "at once"),
     ] = field(default_factory=lambda: list(_URGENT))
     quiet_hours: Annotated[
         str | None,
         MaxLen(11),
         AfterValidator(hours.checked),
         RowSetting(
-            "Hours such as 22:00-07:00 in which only what is urgent is told; the rest follows as one digest.",
+            "Hours such as 22:00-07:00 in which it reports only what is urgent; the rest follows as one digest.",
             "quiet hours",
             unset="none",
         ),
@@ -66,7 +66,7 @@ class AlertRoute:
         Ge(60_000),
         Le(_WEEK_MS),
         RowSetting(
-            "How often what is not urgent is told, as one digest, such as 30m.",
+            "How often it reports what is not urgent, as one digest, such as 30m.",
             "a digest every",
             unset="each thing at once",
             option="--digest",

@@ -16,12 +16,12 @@ https://pkg.go.dev/database/sql#DB.BeginTx (a transaction ends with its context)
 
 import contextlib
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 
+from shared.core.time import clock
 from shared.db.engine.lock import WorkerLock
 
 LITESTREAM_PAGES = 1000  # at this length of the log it checkpoints
@@ -188,16 +188,16 @@ def _checkpoint(conn: apsw.Connection, steps: int) -> None:
         with contextlib.suppress(apsw.BusyError):  # a shell checkpoints by hand
             written, done = conn.wal_checkpoint()  # PASSIVE
             if done == written:
-                time.sleep(_READERS_S * 2 ** min(steps, _MOST_DOUBLINGS))
+                clock.pause(_READERS_S * 2 ** min(steps, _MOST_DOUBLINGS))
                 return
-        time.sleep(_READERS_S)  # a reader holds it up
+        clock.pause(_READERS_S)  # a reader holds it up
 
 
 def _wait_for_litestream(conn: apsw.Connection, pages: int) -> None:
     """Wait until it has begun the log again, up to a limit: it may be stopped."""
-    deadline = time.monotonic() + _LITESTREAM_S
-    while time.monotonic() < deadline and _state(conn)[0] >= pages:
-        time.sleep(_READERS_S)
+    deadline = clock.monotonic_s() + _LITESTREAM_S
+    while clock.monotonic_s() < deadline and _state(conn)[0] >= pages:
+        clock.pause(_READERS_S)
 
 
 def _state(conn: apsw.Connection) -> tuple[int, int]:

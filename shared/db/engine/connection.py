@@ -8,7 +8,6 @@ checkpoints.
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -16,6 +15,7 @@ from typing import Any, Self
 import apsw
 
 from shared.core.errors import ConfigInvalid
+from shared.core.time import clock
 from shared.db.engine import owner_only
 from shared.db.engine.checkpoints import WalBound
 from shared.db.engine.write_gate import WriteGate
@@ -80,10 +80,10 @@ class _BusyHandler:
         self._deadline = 0.0
 
     def __call__(self, calls: int) -> bool:
-        now = time.monotonic()
+        now = clock.monotonic_s()
         if calls == 0:
             self._deadline = now + _BUSY_LIMIT_S
-        time.sleep(_BUSY_STEP_S)
+        clock.pause(_BUSY_STEP_S)
         return now < self._deadline
 
 
@@ -120,7 +120,7 @@ class HeldTime:
 
     __slots__ = ("_begun_s", "_clock_s", "ended_s", "seconds")
 
-    def __init__(self, clock_s: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, clock_s: Callable[[], float] = clock.monotonic_s) -> None:
         self._clock_s = clock_s
         self._begun_s = 0.0
         self.ended_s = 0.0
@@ -213,16 +213,22 @@ class transaction:
 
 
 class savepoint:
-    """A part of a transaction: an error within it undoes this part, and the rest stays."""
+    """A part of a transaction: an error within it undoes this part, and the rest stays.
 
-    __slots__ = ("_conn", "_is_over", "_run")
+    Where no transaction is open it is a whole one, without the write gate: its reads are of one instant. apsw's own
+    ``with conn`` does the same, but replaces the error of a disk with one about the rollback.
+    """
+
+    __slots__ = ("_conn", "_is_over", "_is_whole", "_run")
 
     def __init__(self, conn: apsw.Connection) -> None:
         self._conn = conn
         self._run = conn.cursor().execute  # conn.execute makes a cursor each time
         self._is_over = False
+        self._is_whole = False
 
     def __enter__(self) -> Self:
+        self._is_whole = not self._conn.in_transaction
         self._run("SAVEPOINT part")
         return self
 
@@ -230,14 +236,18 @@ class savepoint:
         """Undo this part; what follows belongs to the whole transaction."""
         if not self._is_over and self._conn.in_transaction:  # a full disk or an I/O error may have ended all of it
             self._is_over = True
-            self._run("ROLLBACK TO part")
-            self._run("RELEASE part")
+            for sql in ("ROLLBACK",) if self._is_whole else ("ROLLBACK TO part", "RELEASE part"):
+                self._run(sql)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             self.undo()
         elif not self._is_over:
-            self._run("RELEASE part")
+            try:
+                self._run("RELEASE part")
+            except BaseException:
+                self.undo()
+                raise
 
 
 @contextlib.contextmanager
@@ -256,6 +266,22 @@ def writers_held(conn: apsw.Connection, *, held: HeldTime | None = None) -> Iter
     finally:
         if held is not None:
             held.end()
+        gate.leave()
+
+
+@contextlib.contextmanager
+def replacing(conn: apsw.Connection) -> Iterator[Callable[[apsw.Connection], None]]:
+    """Hold the write gate. The call that it gives makes the database what another one is, in one commit."""
+    gate = _gate(conn)
+
+    def copy_pages(content: apsw.Connection) -> None:
+        with conn.backup("main", content, "main") as backup:
+            backup.step()
+
+    gate.enter()
+    try:
+        yield lambda content: gate.commit(lambda _: copy_pages(content))
+    finally:
         gate.leave()
 
 

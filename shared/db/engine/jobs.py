@@ -5,14 +5,14 @@ share one savepoint, and only the failure of one costs each a savepoint of its o
 """
 
 import contextlib
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import apsw
+import msgspec
 
+from shared.core.time import clock
 from shared.db.engine.checkpoints import WalBound
 from shared.db.engine.connection import HeldTime, WouldWait, open_connection, rows, transaction
 
@@ -22,8 +22,7 @@ GROUP_LIMIT = 500
 """How many jobs share a transaction at most."""
 
 
-@dataclass(slots=True)
-class Job(Generic[T]):
+class Job(msgspec.Struct, Generic[T]):
     """Work on the database, and what came of it.
 
     Attributes:
@@ -45,7 +44,7 @@ class Committer:
     ``held`` says how long the last transaction had the write lock.
     """
 
-    def __init__(self, path: Path, *, clock_s: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, path: Path, *, clock_s: Callable[[], float] = clock.monotonic_s) -> None:
         self.held = HeldTime(clock_s)
         self._path = path
         self._conn: apsw.Connection | None = None

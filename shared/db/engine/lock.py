@@ -3,6 +3,8 @@
 import asyncio
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _POLL_S = 0.02
@@ -26,7 +28,7 @@ class WorkerLock:
         """Take the lock, if it is free."""
         if self._fd is not None:
             return True
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = self._open()
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -34,6 +36,19 @@ class WorkerLock:
             return False
         self._fd = fd
         return True
+
+    @contextmanager
+    def waited(self) -> Iterator[None]:
+        """Hold the lock meanwhile; wait for it first, with this thread."""
+        fd = self._open()
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def fileno(self) -> int:
         """The descriptor of the held lock: a child that inherits it holds the lock too, until it ends."""

@@ -50,11 +50,14 @@ def replace_text(path: Path, text: str) -> None:
     """Replace the content of a file in one step: a reader finds the old text or the new one.
 
     Raises:
-        OSError: the file has its old content.
+        OSError: the file, which it names, has its old content.
     """
     fresh = path.with_name(f"{path.name}.tmp")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE)
     os.fchmod(handle, FILE)  # an earlier release may have left one behind
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+    except OSError as error:  # of a descriptor: it names no file
+        raise OSError(error.errno, error.strerror, str(path)) from None
     fresh.replace(path)

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import apsw
 
+from shared.core.time import clock
 from shared.db.engine import meta
 from shared.db.engine.connection import open_connection, rows, scalar
 
 _KEY = "past"
-_UNREADABLE = "a position that the mark does not tell"
+_UNREADABLE = "an unknown position: the mark can't be read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,12 @@ def read(conn: apsw.Connection) -> Past | None:
         return Past(**json.loads(text))
     except (TypeError, ValueError):
         return Past("", "", _UNREADABLE, "an unknown instant")
+
+
+def now_ms(copied: Past | None) -> int:
+    """The instant of which rows tell, in ms UTC: that of the copy, or now."""
+    at_ms = None if copied is None else copied.at_ms
+    return clock.now_ms() if at_ms is None else at_ms
 
 
 def of_file(path: Path) -> Past | None:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ import apsw
 
 from shared.core.errors import DatabaseRefused, DatabaseUnavailable
 from shared.db.engine import meta
-from shared.db.engine.connection import rows
+from shared.db.engine.connection import rows, savepoint
 
 _OBJECTS = """
     SELECT type, name, sql
@@ -27,6 +26,7 @@ _OBJECTS = """
 """
 # The statements of our migrations that change the set of tables; each begins its line.
 _TABLE_CHANGE = re.compile(r"^CREATE TABLE (\w+)|^DROP TABLE (\w+)|^ALTER TABLE (\w+) RENAME TO (\w+)", re.MULTILINE)
+_COMMENT = re.compile(r"(-- .*\n)+")  # at the beginning of each migration
 _KEPT = "Move it away, and keep it; the next start restores the database from the replica"
 
 
@@ -41,9 +41,15 @@ class _SchemaObject(NamedTuple):
 @cache
 def migrations() -> Mapping[int, str]:
     """Version to SQL."""
-    folder = files("shared.db") / "migrations"
-    found = {item.name: item.read_text("utf-8") for item in folder.iterdir() if item.name.endswith(".sql")}
+    folder = Path(__file__).parents[1] / "migrations"
+    found = {path.name: path.read_text("utf-8") for path in folder.glob("*.sql")}
     return {int(re.match(r"(\d{4})_", name)[1]): sql for name, sql in found.items()}  # type: ignore[index]
+
+
+def sentence(version: int) -> str:
+    """What the migration is for: the first sentence of its file."""
+    comment = " ".join(_COMMENT.match(migrations()[version])[0].replace("-- ", "").split())  # type: ignore[index]
+    return comment.partition(". ")[0].removesuffix(".") + "."
 
 
 def inspect(conn: apsw.Connection, path: Path) -> int:
@@ -53,7 +59,7 @@ def inspect(conn: apsw.Connection, path: Path) -> int:
         DatabaseRefused: another program made or changed the schema.
         apsw.Error: SQLite can't read the file; :func:`explained` has the words.
     """
-    with conn:  # of one instant: another process may be migrating the file
+    with savepoint(conn):  # of one instant: another process may be migrating the file
         objects = [_SchemaObject(*row) for row in rows(conn, _OBJECTS)]
         version = _version(conn, path, objects) if objects else 0
     if not objects:
@@ -82,7 +88,7 @@ def explained(path: Path) -> Iterator[None]:
         ) from error
     except (apsw.Error, OSError) as error:
         raise DatabaseUnavailable(
-            f"{path} can't be used at the moment ({error}): look at its rights, at the room on its disk, and at other "
+            f"{path} can't be used at the moment ({error}): check its permissions, the space on its disk, and other "
             f"programs that have it open"
         ) from None
 

@@ -15,7 +15,6 @@ import contextlib
 import fcntl
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from typing import Any
 import apsw
 
 from shared.core.errors import InUse
+from shared.core.time import clock
 from shared.db.engine import checkpoints
 
 _COMMITS, _IS_TORN = 0, 1  # the bytes of the file, which may be missing
@@ -96,11 +96,11 @@ class WriteGate:
     def _wait_for_the_end_of_litestream(self) -> None:
         self._write(_YES, _IS_TORN)
         checkpoint_lock = checkpoints.lock(self._db)
-        deadline = time.monotonic() + _WAIT_S
+        deadline = clock.monotonic_s() + _WAIT_S
         while not checkpoint_lock.try_acquire():
-            if time.monotonic() >= deadline:
+            if clock.monotonic_s() >= deadline:
                 return  # its supervisor is frozen: until that goes on, nothing is acknowledged as replicated
-            time.sleep(_STEP_S)
+            clock.pause(_STEP_S)
         self._write(_NO + _NO, _COMMITS)
         checkpoint_lock.release()
 
@@ -136,14 +136,14 @@ def reset_marks(db: Path, limit_s: float) -> Iterator[None]:
     """
     fd = _open(db)
     try:
-        deadline = time.monotonic() + limit_s
+        deadline = clock.monotonic_s() + limit_s
         while not _try_enter(fd):
-            if time.monotonic() >= deadline:
+            if clock.monotonic_s() >= deadline:
                 raise InUse(
                     f"a process has been inside a transaction on {db} for more than {limit_s:.0f} s: find it (fuser "
                     f"{db}) and end it"
                 )
-            time.sleep(_STEP_S)
+            clock.pause(_STEP_S)
         os.pwrite(fd, _NO + _NO, _COMMITS)
         yield
     finally:

@@ -1,10 +1,10 @@
 """Drafts: previews of running turns. A platform's stop button names the draft; the row says which turn that is."""
 
-import secrets
 from typing import NamedTuple
 
 import apsw
 
+from shared.core import chance
 from shared.db.engine.connection import rows
 
 _LARGEST = 2**31 - 1
@@ -32,7 +32,7 @@ def add(
     conn: apsw.Connection, turn: str, *, agent: str, session_id: int, channel: str, platform_id: str, now_ms: int
 ) -> int | None:
     """Store the draft of a turn under a random id; None: the turn has one, or, once in ages, the id was taken."""
-    drawn = secrets.randbelow(_LARGEST) + 1
+    drawn = chance.below(_LARGEST) + 1
     values = {"id": drawn, "turn": turn, "agent": agent, "session": session_id}
     conn.execute(_ADD, {**values, "channel": channel, "platform": platform_id, "now": now_ms})
     return drawn if conn.changes() else None

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import apsw
+import msgspec
 from typing_extensions import TypedDict
 
 from shared.core import content
@@ -127,8 +127,7 @@ class NewEvent(NamedTuple):
 _INSERT = insert_into("events", NewEvent._fields)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedEvent:
+class RecordedEvent(msgspec.Struct, frozen=True):
     """A row of ``events``."""
 
     id: int

@@ -28,21 +28,23 @@ OLDEST = """
      ORDER BY id DESC
      LIMIT 1 OFFSET :limit - 1
 """
-DELETE = """
+OF_PERSON = """
+    (sender_id = :sender_id AND (channel = :platform OR channel GLOB :platform || '.*'))
+    OR (sender_id IS NULL AND channel <> 'internal'
+        AND EXISTS (SELECT 1
+                      FROM sessions s
+                      LEFT JOIN chats c ON c.id = s.chat_id
+                     WHERE s.id = agent_messages.session_id AND s.agent = agent_messages.agent_id
+                       AND ((s.private_to = :sender_id
+                             AND (c.channel = :platform OR c.channel GLOB :platform || '.*'))
+                            OR s.chat_id IN (SELECT d.chat_id
+                                               FROM users u
+                                               JOIN user_dms d ON d.user_id = u.id
+                                              WHERE u.channel = :platform AND u.sender_id = :sender_id))))
+"""
+DELETE = f"""
     DELETE FROM agent_messages
-     WHERE agent_id = :agent AND id >= :oldest AND id < :before
-       AND ((sender_id = :sender_id AND (channel = :platform OR channel GLOB :platform || '.*'))
-            OR (sender_id IS NULL AND channel <> 'internal'
-            AND EXISTS (SELECT 1
-                          FROM sessions s
-                          LEFT JOIN chats c ON c.id = s.chat_id
-                         WHERE s.id = agent_messages.session_id AND s.agent = :agent
-                           AND ((s.private_to = :sender_id
-                                 AND (c.channel = :platform OR c.channel GLOB :platform || '.*'))
-                                OR s.chat_id IN (SELECT d.chat_id
-                                                   FROM users u
-                                                   JOIN user_dms d ON d.user_id = u.id
-                                                  WHERE u.channel = :platform AND u.sender_id = :sender_id)))))
+     WHERE agent_id = :agent AND id >= :oldest AND id < :before AND ({OF_PERSON})
     RETURNING id, session_id
 """
 

@@ -12,10 +12,10 @@ session still run there; no new message comes to it.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import apsw
+import msgspec
 
 from shared.core import ids
 from shared.core.errors import NotFound, WrongState
@@ -29,8 +29,7 @@ _SELECT = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(msgspec.Struct, frozen=True):
     """A row of ``sessions``.
 
     Attributes:

@@ -47,7 +47,7 @@ def problems(
     if age_ms > _REPORT_OVERDUE_MS:
         found.append(
             f"the supervisor of replication has reported nothing for {age_ms // 1000} s: does infra.replicate run? "
-            f"Start it; what is committed meanwhile is on this disk only"
+            f"Start it; until then, commits are on this disk only"
         )
     elif report.until < now_ms:
         found.append(f"the lease on the replica ran out {(now_ms - report.until) // 1000} s ago: {_LOOK}")
@@ -67,13 +67,13 @@ def problems(
 def _why_behind(report: ReplicaReport) -> str:
     """Whether the bucket or Litestream is the reason, as far as the supervisor knows; and what to do."""
     if report.bucket_answers is False:
-        return f"the bucket does not answer infra.replicate either. Mend the bucket, or the way to it; else {_LOOK}"
+        return f"the bucket does not answer infra.replicate either. Fix the bucket, or the network to it; else {_LOOK}"
     if report.restarts:
         times = "once" if report.restarts == 1 else f"{report.restarts} times"
-        return f"the bucket is well; Litestream hung, and infra.replicate restarted it {times}. Wait, else {_LOOK}"
+        return f"the bucket answers; Litestream hung, and infra.replicate restarted it {times}. Wait, else {_LOOK}"
     if report.bucket_answers:
         return (
             f"the bucket answers infra.replicate, so Litestream is slow, or hangs and is restarted soon. Wait, "
             f"else {_LOOK}"
         )
-    return f"the bucket is not well, or Litestream hangs: {_LOOK}"
+    return f"the bucket does not work, or Litestream hangs: {_LOOK}"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from shared.core.time import clock
 from shared.db.engine import owner_only
 from shared.db.replica.request_counts import RequestCounts
 
@@ -60,10 +61,10 @@ class BucketSurvey(msgspec.Struct, frozen=True):
 
 
 class ReplicaReport(msgspec.Struct, frozen=True):
-    """What the supervisor knew at *at*; all instants in ms UTC.
+    """What the supervisor knew at *at*; all instants in ms UTC, in the file by the machine's clock.
 
     Attributes:
-        url: of the replica, without its query.
+        url: of the replica, without secrets.
         prefix, epoch: the current ones; the epoch is None until the first full copy.
         holder: where the holder of the lease is, in words.
         renewed_at, until: of the lease.
@@ -102,12 +103,20 @@ class ReplicaReport(msgspec.Struct, frozen=True):
 
 
 def read(database: Path) -> ReplicaReport | None:
-    """The newest report; None if there is none that can be read."""
+    """The newest report, on the clock of the rows; None if there is none that can be read."""
     try:
         with _path(database).open("rb") as file:
-            return msgspec.json.decode(file.read(_LONGEST), type=ReplicaReport)
+            found = msgspec.json.decode(file.read(_LONGEST), type=ReplicaReport)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
+    return msgspec.structs.replace(
+        found,
+        at=clock.of_machine(found.at),
+        renewed_at=clock.of_machine(found.renewed_at),
+        until=clock.of_machine(found.until),
+        behind_since=None if found.behind_since is None else clock.of_machine(found.behind_since),
+        counting_since=clock.of_machine(found.counting_since),
+    )
 
 
 def add_size(sizes: dict[str, int], day: str, size: int) -> dict[str, int]:

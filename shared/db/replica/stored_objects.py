@@ -1,6 +1,6 @@
 """What every store of small objects beside a replica has: the objects that it gives, and how it fails."""
 
-from dataclasses import dataclass
+import msgspec
 
 from shared.core.errors import PermanentError, PostroomError, RetryableError
 
@@ -20,8 +20,7 @@ class ObjectChanged(PostroomError):
     """Another writer was quicker: the object is not the version that was to be replaced. Nothing was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListedObject:
+class ListedObject(msgspec.Struct, frozen=True):
     """An object in a listing: its name, its size, and when it was written (Unix time, by the store's clock)."""
 
     name: str
@@ -29,8 +28,7 @@ class ListedObject:
     written_at_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaObject:
+class ReplicaObject(msgspec.Struct, frozen=True):
     """One version of an object.
 
     Args:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from shared.core import accounts
 from shared.core.durability import EVERY_OTHER, parse_levels
 from shared.core.errors import ConfigInvalid, NotReplicated
-from shared.core.patience import Patience
+from shared.core.time.patience import Patience
 from shared.db.engine import write_gate
 from shared.db.replica import control_socket, sync_permit
 from shared.db.replica.control_socket import NO_ANSWER, Positions
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # the supervisor only asks, and needs nothing that reads sett
 
 API = "api"  # stands for the channel of every message that comes over REST
 _TORN = "a process died in a commit; Litestream begins with a full copy, try again in a moment"
-_NOT_OURS = "the replica has no full copy yet, or its lease has run out: is infra.replicate well?"
+_NOT_OURS = "the replica has no full copy yet, or its lease has run out: is infra.replicate running?"
 
 
 class Replication:

@@ -16,6 +16,8 @@ from shared.core import accounts as names
 from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import rows, scalar
 
+LONGEST_RETRY_WAIT_MS = 60 * 60_000  # between two attempts to set up a bot
+
 
 class Account(NamedTuple):
     """A row of ``accounts``.

@@ -100,7 +100,9 @@ def pause(
     """Pause the agent. False: it is paused already, or does not exist, and nothing changes.
 
     Only a pause that is Postroom's, and has no end of its own, is checked: a minute from now, later after each trial.
+    The reason is kept without its full stop: it stands within other sentences.
     """
+    reason = reason.removesuffix(".")
     before = every(conn).get(agent)
     if not rows(conn, "SELECT 1 FROM agents WHERE id = :agent", {"agent": agent}):
         return False

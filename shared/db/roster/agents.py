@@ -110,7 +110,9 @@ class Agent:
         Ge(16),
         Le(2**30),
         _limit(
-            'The megabytes that its program may hold; "" means the default.', "memory limit", "POSTROOM_MEMORY_LIMIT_MB"
+            'The memory that its program may use, in MB; "" means the default.',
+            "memory limit",
+            "POSTROOM_MEMORY_LIMIT_MB",
         ),
     ] = None
     disk_limit_mb: Annotated[
@@ -118,7 +120,7 @@ class Agent:
         Ge(1),
         Le(2**30),
         _limit(
-            'The megabytes that the folders of a session may hold on disk; "" means the default.',
+            'The disk space that the folders of a session may use, in MB; "" means the default.',
             "disk limit",
             "POSTROOM_DISK_LIMIT_MB",
         ),
@@ -138,7 +140,7 @@ class Agent:
         Ge(1),
         Le(2**30),
         _limit(
-            'The megabytes that all its inboxes and outboxes may hold; "" means the default.',
+            'The disk space that all its inboxes and outboxes may use, in MB; "" means the default.',
             "limit of files",
             "POSTROOM_FILES_LIMIT_MB",
         ),
@@ -165,9 +167,9 @@ class Agent:
     resume_spoken: Annotated[
         bool,
         RowSetting(
-            "Let a turn go on once that said something and then failed.",
-            "goes on after it spoke and failed",
-            "a turn that has said something and then fails goes on once by itself",
+            "Let a turn continue once that said something and then failed.",
+            "continues after it spoke and failed",
+            "a turn that has said something and then fails continues once by itself",
             yes="once",
         ),
     ] = False
@@ -183,7 +185,7 @@ class Agent:
         bool,
         RowSetting(
             "Tell in the chat what the agent does while it works, in one line that changes and is removed at the end.",
-            "tells what it does",
+            "shows what it does",
             "one line in the chat says what the agent does; it changes, and is removed when the turn is over",
         ),
     ] = False

@@ -177,9 +177,9 @@ def reopen(conn: apsw.Connection, chat: Chat, sender_id: str, *, now_ms: int) ->
     return chat._replace(status="active", opens_for=sender_id)
 
 
-def pause_sending(conn: apsw.Connection, chat_id: int, *, until_ms: int) -> None:
+def pause_sending(conn: apsw.Connection, chat_id: int, *, until_ms: int, now_ms: int) -> None:
     """Send nothing to the chat until then, as the platform asked."""
-    conn.execute("UPDATE chats SET not_before = :until WHERE id = :id", {"until": until_ms, "id": chat_id})
+    conn.execute("UPDATE chats SET not_before = ?, held_at = ? WHERE id = ?", (until_ms, now_ms, chat_id))
 
 
 def set_status(conn: apsw.Connection, channel: str, platform_id: str, status: str, *, now_ms: int) -> bool:

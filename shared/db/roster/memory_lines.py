@@ -84,7 +84,7 @@ VISIBLE = f"""
                    UNION ALL
                   SELECT id FROM memory_lines WHERE {_IS_OWN})
      ORDER BY id
-"""  # noqa: S608
+"""
 
 
 def visible(conn: apsw.Connection, session: Session) -> list[MemoryRow]:
@@ -145,17 +145,18 @@ def delete(conn: apsw.Connection, agent: str, line_ids: Iterable[str]) -> int:
     return conn.total_changes() - before
 
 
+OF_PERSON = """
+    EXISTS (SELECT 1
+              FROM json_each(people)
+             WHERE value ->> 1 = :sender_id
+               AND (value ->> 0 = :platform OR value ->> 0 GLOB :platform || '.*'))
+"""
+
+
 def delete_of_person(conn: apsw.Connection, channel: str, sender_id: str, *, agent: str | None = None) -> int:
     """Delete every line of the agent, or of all agents, that a turn with a message of this person wrote; how many."""
     conn.execute(
-        """
-        DELETE FROM memory_lines
-         WHERE (:agent IS NULL OR agent = :agent)
-           AND EXISTS (SELECT 1
-                         FROM json_each(people)
-                        WHERE value ->> 1 = :sender_id
-                          AND (value ->> 0 = :platform OR value ->> 0 GLOB :platform || '.*'))
-        """,
+        f"DELETE FROM memory_lines WHERE (:agent IS NULL OR agent = :agent) AND {OF_PERSON}",
         {"agent": agent, "sender_id": sender_id, "platform": platform_of(channel)},
     )
     return conn.changes()

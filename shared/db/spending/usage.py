@@ -4,11 +4,12 @@ Tokens are of four kinds, and none is counted twice: ``input`` has no token of t
 """
 
 import json
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import apsw
 
-from shared.db.engine.connection import rows
+from shared.db.engine.connection import insert_into, rows
 
 KEPT_MS = 32 * 24 * 60 * 60 * 1000  # at least: the budget of a month counts it
 _FOR_EVER_MS = 2**62
@@ -52,21 +53,22 @@ class Spent(NamedTuple):
     unpriced: int = 0
 
 
+_ADDED = (
+    *("turn", "agent", "session", "messages", "origin", "model", "paid_by", "requests"),
+    *("input", "output", "cache_read", "cache_write", "cost", "created_at", "updated_at"),
+)
 # A cost that is not known stays so: a sum with an unknown part would look like a price.
-ADD = """
-    INSERT INTO usage (turn, agent, session, model, paid_by, requests, input, output, cache_read, cache_write, cost,
-                       messages, origin, created_at, updated_at)
-    VALUES (:turn, :agent, :session, :model, :paid_by, 1, :input, :output, :cache_read, :cache_write, :cost,
-            :messages, :origin, :now, :now)
+ADD = f"""
+    {insert_into("usage", _ADDED)}
     ON CONFLICT (turn, model, paid_by) DO UPDATE
        SET requests = requests + 1,
-           input = input + :input,
-           output = output + :output,
-           cache_read = cache_read + :cache_read,
-           cache_write = cache_write + :cache_write,
-           cost = cost + :cost,
-           updated_at = :now
-"""
+           input = input + excluded.input,
+           output = output + excluded.output,
+           cache_read = cache_read + excluded.cache_read,
+           cache_write = cache_write + excluded.cache_write,
+           cost = cost + excluded.cost,
+           updated_at = excluded.updated_at
+"""  # noqa: S608
 
 CORRECT = """
     UPDATE usage
@@ -98,9 +100,14 @@ def add(
     conn: apsw.Connection, name: TurnName, model: str, paid_by: PaidBy, tokens: Tokens, cost: int | None, *, now_ms: int
 ) -> None:
     """Add the tokens of one request to its turn's row. *cost*: in micro-dollars, or None where no price is known."""
-    known = {"model": model, "paid_by": paid_by, "cost": cost, "now": now_ms}
-    named = {**name._asdict(), "messages": json.dumps(name.messages)}
-    conn.execute(ADD, {**named, **tokens._asdict(), **known})
+    named = (name.turn, name.agent, name.session, _as_json(name.messages), name.origin)
+    conn.execute(ADD, (*named, model, paid_by, 1, *tokens, cost, now_ms, now_ms))
+
+
+@lru_cache(maxsize=256)
+def _as_json(messages: tuple[str, ...]) -> str:
+    """The list as it is stored; a turn makes many requests."""
+    return json.dumps(messages)
 
 
 def correct(

@@ -6,7 +6,6 @@ session, its day and its month (``s12 d20270115 m202701``), and no text. What a 
 is gone there is shown no more, and a later sweep takes its words out of the index.
 """
 
-import time
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -15,8 +14,9 @@ from pathlib import Path
 import apsw
 
 from shared.core import logs
+from shared.core.time import clock
 from shared.db.engine import meta, owner_only
-from shared.db.engine.connection import rows, scalar
+from shared.db.engine.connection import rows, savepoint, scalar
 
 log = logs.get()
 
@@ -77,7 +77,7 @@ def tokens(text: str) -> list[str]:
 class HistoryIndexer:
     """Brings the index of *database* up to date. For one thread at a time."""
 
-    def __init__(self, database: Path, *, pause: Callable[[float], object] = time.sleep) -> None:
+    def __init__(self, database: Path, *, pause: Callable[[float], object] = clock.pause) -> None:
         self._path = path_of(database)
         self._pause = pause
         self._audited_to = 0
@@ -98,10 +98,10 @@ class HistoryIndexer:
     def _work(self, reader: apsw.Connection, longest_s: float) -> int:
         conn = self._opened(reader)
         try:
-            count, deadline = 0, time.monotonic() + longest_s
+            count, deadline = 0, clock.monotonic_s() + longest_s
             for found in self._slices(conn, reader):
                 count += found
-                if found < SLICE or time.monotonic() > deadline:
+                if found < SLICE or clock.monotonic_s() > deadline:
                     break
                 self._pause(_PAUSE_S)
             self._audit(conn, reader)
@@ -114,7 +114,7 @@ class HistoryIndexer:
             told = _about(conn)
             after = int(told.get("last", 0))
             found = rows(reader, NEXT_LINES, {"after": after, "limit": SLICE})
-            with conn:
+            with savepoint(conn):
                 for id_, content, at_ms, session in found:
                     conn.execute("INSERT INTO lines (id, at_ms) VALUES (?, ?)", (id_, at_ms))
                     marks = f"s{session or 0} {day(at_ms)} {month(at_ms)}"
@@ -143,7 +143,7 @@ class HistoryIndexer:
         }
         gone = [(each,) for each in known if each not in there]
         if gone:
-            with conn:
+            with savepoint(conn):
                 conn.executemany("DELETE FROM words WHERE rowid = ?", gone)
                 conn.executemany("DELETE FROM lines WHERE id = ?", gone)
 
@@ -157,7 +157,7 @@ class HistoryIndexer:
         conn.close()
         self._delete()
         conn = self._connected()
-        with conn:
+        with savepoint(conn):
             conn.execute(_SCHEMA)
             _put(conn, "form", _FORM)
             _put(conn, "epoch", epoch)

@@ -127,7 +127,7 @@ def dead_responses(conn: apsw.Connection, wanted: Filter, *, limit: int, now_ms:
     for row in rows(conn, DEAD_RESPONSES, {**wanted.values(), "limit": limit}):
         facts = why.response(conn, row[0], now_ms=now_ms)
         if facts is not None:
-            because = why_sentences.of_response(facts, row[1], now_ms)
+            because = why_sentences.of_response(facts, now_ms=now_ms)
             listed += named(DeadResponse, [(*because, *row)], isPartlySent=bool)
     return listed
 

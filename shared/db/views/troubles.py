@@ -1,5 +1,6 @@
 """What waits for a person and what mends itself, by cause and not by row: groups that the indexes of open rows give."""
 
+import json
 from typing import NamedTuple
 
 import apsw
@@ -22,19 +23,13 @@ class DeadGroup(NamedTuple):
 
 
 _GROUPS = """
-    SELECT agent, failure, number, first_ms, last_ms, (SELECT last_error FROM {table} WHERE id = newest)
-      FROM (SELECT agent, failure, count(*) AS number, min({at}) AS first_ms, max({at}) AS last_ms, max(id) AS newest
+    SELECT agent, failure, number, first_ms, last_ms, (SELECT last_error FROM {table} WHERE id = newest), ids
+      FROM (SELECT agent, failure, count(*) AS number, min({at}) AS first_ms, max({at}) AS last_ms, max(id) AS newest,
+                   json_group_array(id) AS ids
               FROM {table}
              WHERE {where}
              GROUP BY agent, failure)
      ORDER BY newest DESC
-"""
-_NEWEST_IDS = """
-    SELECT id
-      FROM {table}
-     WHERE {where} AND agent IS :agent AND failure IS :failure
-     ORDER BY id DESC
-     LIMIT :limit
 """
 _DEAD_MESSAGES = {"table": "messages", "where": "status = 'dead'", "at": "updated_at"}
 _DEAD_ANSWERS = {
@@ -55,12 +50,10 @@ def dead_answers(conn: apsw.Connection) -> list[DeadGroup]:
 
 
 def _grouped(conn: apsw.Connection, named: dict[str, str]) -> list[DeadGroup]:
-    newest = _NEWEST_IDS.format_map(named)
-    groups = []
-    for agent, failure, number, first_ms, last_ms, error in rows(conn, _GROUPS.format_map(named)):
-        ids = [id_ for (id_,) in rows(conn, newest, {"agent": agent, "failure": failure, "limit": _SHOWN})]
-        groups.append(DeadGroup(agent, failure, number, first_ms, last_ms, error, ids))
-    return groups
+    return [
+        DeadGroup._make([*group, sorted(json.loads(ids), reverse=True)[:_SHOWN]])
+        for *group, ids in rows(conn, _GROUPS.format_map(named))
+    ]
 
 
 class Retrying(NamedTuple):
@@ -132,7 +125,8 @@ class Waiting(NamedTuple):
     """How the open messages stand.
 
     *planned*: for a later instant. *paused*: of an agent that is paused. *retrying*: after a failed attempt. *due*: the
-    others. *oldest_ms*: when the oldest of those that are not planned was made, and its agent.
+    others. *oldest_ms*: since when the oldest of those that are not planned waits (one that was planned, since it was
+    due), and its agent.
     """
 
     total: int
@@ -145,11 +139,23 @@ class Waiting(NamedTuple):
     oldest_agent: str | None
 
 
-_PENDING = """
-      FROM messages INDEXED BY messages_open
-     WHERE trigger = 1 AND (status = 'pending' OR status = 'processing')
+_IS_DELAYED = "messages INDEXED BY messages_delayed WHERE process_after IS NOT NULL AND status = 'pending'"
+_IS_OPEN = "messages INDEXED BY messages_open WHERE trigger = 1 AND (status = 'pending' OR status = 'processing')"
+# The index has the sessions of an agent one after the other, and in each what runs, and then what waits by its id. So a
+# session's first row is looked up among the delayed ones, and not each of its rows.
+_OPEN = f"""
+    WITH delayed AS MATERIALIZED (SELECT id FROM {_IS_DELAYED})
+    SELECT agent, sum(iif(status = 'pending', number, 0)), sum(number),
+           min(iif(first NOT IN (SELECT id FROM delayed),
+                   first,
+                   (SELECT min(id)
+                      FROM {_IS_OPEN} AND agent = s.agent AND session_id = s.session_id AND status = 'pending'
+                       AND id NOT IN (SELECT id FROM delayed)))) FILTER (WHERE status = 'pending')
+      FROM (SELECT agent, session_id, status, count(*) AS number, min(id) AS first
+              FROM {_IS_OPEN}
+             GROUP BY agent, session_id, status) s
+     GROUP BY agent
 """
-_OPEN = f"SELECT agent, count(*) FILTER (WHERE status = 'pending'), count(*) {_PENDING} GROUP BY agent"
 _LATER = """
     SELECT agent, count(*) FILTER (WHERE failure IS NULL), count(*) FILTER (WHERE failure IS NOT NULL)
       FROM messages INDEXED BY messages_delayed
@@ -157,13 +163,12 @@ _LATER = """
      GROUP BY agent
 """
 _OLDEST = f"""
-    SELECT created_at, agent
-      FROM messages
-     WHERE id = (SELECT min(id) {_PENDING} AND status = 'pending'
-                    AND id NOT IN (SELECT id
-                                     FROM messages
-                                    WHERE process_after > :now AND process_after IS NOT NULL AND status = 'pending'
-                                      AND failure IS NULL))
+    SELECT iif(failure IS NULL, process_after, max(created_at, ifnull(scheduled_at, 0))), agent
+      FROM {_IS_DELAYED} AND trigger = 1 AND (process_after <= :now OR failure IS NOT NULL)
+     UNION ALL
+    SELECT created_at, agent FROM messages WHERE id = :first
+     ORDER BY 1
+     LIMIT 1
 """
 
 
@@ -171,12 +176,14 @@ def waiting(conn: apsw.Connection, paused: set[str], now_ms: int) -> Waiting:
     """*paused*: the agents that are."""
     pending, running, held, planned, retried = 0, 0, 0, 0, 0
     later = {agent: counts for agent, *counts in rows(conn, _LATER, {"now": now_ms})}
-    for agent, of_agent, is_open in rows(conn, _OPEN):
+    by_agent = rows(conn, _OPEN)
+    for agent, of_agent, is_open, _ in by_agent:
         soon, again = later.get(agent, (0, 0))
         pending, running, planned = pending + of_agent, running + is_open - of_agent, planned + soon
         held += of_agent - soon if agent in paused else 0
         retried += 0 if agent in paused else again
-    oldest = rows(conn, _OLDEST, {"now": now_ms})
+    first = min((first for *_, first in by_agent if first is not None), default=None)
+    oldest = rows(conn, _OLDEST, {"now": now_ms, "first": first})
     return Waiting(
         pending,
         planned,

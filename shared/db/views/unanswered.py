@@ -53,9 +53,14 @@ TO_SEND = """
       FROM responses
      WHERE channel = :channel AND chat_id = :chat AND (status = 'pending' OR status = 'delivering')
 """
+# Without the answers that need nobody, of which there may be very many: those that no client fetched.
 UNSENT = """
     SELECT max(in_reply_to)
-      FROM (SELECT in_reply_to, chat_id FROM responses WHERE status = 'dead' ORDER BY id DESC LIMIT 500)
+      FROM (SELECT in_reply_to, chat_id
+              FROM responses INDEXED BY responses_unsent
+             WHERE status = 'dead' AND coalesce(failure, '') NOT IN ('not_fetched', 'called_off')
+             ORDER BY id DESC
+             LIMIT 500)
      WHERE chat_id = :chat
 """
 DROPPED = f"""
@@ -69,7 +74,7 @@ DROPPED_ROW = f"{DROPPED_FACTS} WHERE d.id = :row"
 
 
 def latest(conn: apsw.Connection, chat: Chat, *, now_ms: int) -> Unanswered | None:
-    """The newest of the chat, among the newest 500 dead rows and 2000 dropped events of all chats."""
+    """The newest of the chat, among the newest 500 dead messages and answers and 2000 dropped events of all chats."""
     of = {"chat": chat.id, "channel": chat.channel, "platform_id": chat.platform_id, "now": now_ms}
     found = {
         name: scalar(conn, sql, {name: value for name, value in of.items() if f":{name}" in sql})

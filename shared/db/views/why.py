@@ -54,6 +54,7 @@ class ResponseFacts(NamedTuple):
     """
 
     id: int
+    channel: str
     status: str
     failure: str | None
     last_error: str | None
@@ -173,7 +174,7 @@ STEERED = """
 """
 
 _RESPONSE = """
-    SELECT r.id, r.status, r.failure, r.last_error, r.retry_count, r.deliver_after, r.acked_at, r.chat_id,
+    SELECT r.id, r.channel, r.status, r.failure, r.last_error, r.retry_count, r.deliver_after, r.acked_at, r.chat_id,
            ifnull(c.status, '') = 'inactive', c.not_before,
            coalesce((SELECT p.reason FROM channel_pauses p WHERE p.channel = r.channel),
                     (SELECT x.reason FROM channel_outages x WHERE x.channel = r.channel AND x.probe_at IS NOT NULL),
@@ -211,22 +212,27 @@ def message(
     *fields, concurrency, is_gone, session, has_spoken, pause, pause_until, gathers = found[0][10:]
     of_session = {"agent": agent, "session": session, "row": row_id}
     running, ahead, first_retried, busy, retrying = [], 0, None, 0, []
-    if status == "pending":
+    _, failure, _, process_after = fields[:4]
+    is_planned = failure is None and (process_after or 0) > now_ms
+    is_due = status == "pending" and not is_planned
+    if is_due:
         running = rows(conn, RUNNING, of_session)
         ((ahead, first_retried),) = rows(conn, AHEAD, {**of_session, "now": now_ms})
     if first_retried is not None:
         retrying = rows(conn, RETRYING, {"row": first_retried})
-    elif status == "pending" and not running:
+    elif is_due and not running:
         busy_agents = {} if busy_agents is None else busy_agents
         if agent not in busy_agents:
             ((busy_agents[agent],),) = rows(conn, BUSY, {"agent": agent})
         busy = busy_agents[agent]
     asks = rows(conn, ASKS, {"session": session}) if running or status == "processing" else []
+    has_begun = not is_planned or has_spoken
+    responses = _responses(rows(conn, RESPONSES, {"row": row_id, "now": now_ms})) if has_begun else []
+    steered = rows(conn, STEERED, {"id": message_id}) if status == "completed" else []
     return MessageFacts._make([
         id_, message_id, agent, Place(*place), status, bool(trigger), *fields, concurrency, bool(is_gone),
         running[0][0] if running else None, *(retrying[0] if retrying else (None, None, None)), ahead, busy,
-        _responses(rows(conn, RESPONSES, {"row": row_id, "now": now_ms})), bool(has_spoken), pause, pause_until,
-        gathers, next((into for _, into in rows(conn, STEERED, {"id": message_id}) if into), None),
+        responses, bool(has_spoken), pause, pause_until, gathers, next((into for _, into in steered if into), None),
         *(asks[0] if asks else (None, None)),
     ])  # fmt: skip
 
@@ -238,7 +244,7 @@ def response(conn: apsw.Connection, row_id: int, *, now_ms: int) -> ResponseFact
 
 
 def _responses(found: list[tuple[Any, ...]]) -> list[ResponseFacts]:
-    return [ResponseFacts(*row)._replace(is_chat_inactive=bool(row[8])) for row in found]
+    return [ResponseFacts(*row)._replace(is_chat_inactive=bool(row[9])) for row in found]
 
 
 MESSAGES = """
@@ -291,15 +297,15 @@ HELD = f"""
      WHERE (:ref IS NULL OR h.event ->> '$.platform_message_id' = :ref OR h.event_key = :ref OR a.approval_id = :ref
             OR 'held_' || h.id = :ref)
        AND (:sender_id IS NULL OR h.event ->> '$.sender_id' = :sender_id) AND (:channel IS NULL OR h.channel = :channel)
-       AND (:platform_id IS NULL OR h.event ->> '$.platform_id' = :platform_id) AND h.created_at < :before
+       AND (:platform_id IS NULL OR h.event ->> '$.platform_id' = :platform_id) AND h.id < :before
      ORDER BY h.id DESC
      LIMIT :limit
 """
 
 
-def held(conn: apsw.Connection, of: Of, *, before_ms: int = NEWEST, limit: int) -> list[HeldFacts]:
-    """The newest held events like this; *ref* may also be the approval's id, or ``held_`` and the row."""
-    values = {**of._asdict(), "before": before_ms, "limit": limit}
+def held(conn: apsw.Connection, of: Of, *, before: int = NEWEST, limit: int) -> list[HeldFacts]:
+    """The newest held events like this before a row; *ref* may also be the approval's id, or ``held_`` and the row."""
+    values = {**of._asdict(), "before": before, "limit": limit}
     return [HeldFacts(row[0], Place(*row[1:6]), *row[6:]) for row in rows(conn, HELD, values)]
 
 
@@ -330,15 +336,15 @@ DROPPED = f"""
      WHERE d.id > (SELECT max(id) FROM dropped) - :searched
        AND (:ref IS NULL OR d.platform_message_id = :ref OR d.event_key = :ref OR 'dropped_' || d.id = :ref)
        AND (:sender_id IS NULL OR d.sender_id = :sender_id) AND (:channel IS NULL OR d.channel = :channel)
-       AND (:platform_id IS NULL OR d.platform_id = :platform_id) AND d.created_at < :before
+       AND (:platform_id IS NULL OR d.platform_id = :platform_id) AND d.id < :before
      ORDER BY d.id DESC
      LIMIT :limit
 """
 
 
-def dropped(conn: apsw.Connection, of: Of, *, before_ms: int = NEWEST, limit: int) -> list[DroppedFacts]:
-    """The newest dropped events like this; *ref* may also be ``dropped_`` and the row."""
-    values = {**of.values(limit), "before": before_ms}
+def dropped(conn: apsw.Connection, of: Of, *, before: int = NEWEST, limit: int) -> list[DroppedFacts]:
+    """The newest dropped events like this before a row; *ref* may also be ``dropped_`` and the row."""
+    values = {**of.values(limit), "before": before}
     return [DroppedFacts(row[0], Place(*row[1:6]), *row[6:]) for row in rows(conn, DROPPED, values)]
 
 

@@ -64,7 +64,7 @@ def of_chain(chain: ChainUsage) -> str:
 
 # -- a message in the queue
 
-_SPOKEN = "The agent had said something already, so it is not run again by itself, and goes on only when you retry it."
+_SPOKEN = "The agent had already said something, so it is not run again by itself: it continues only when you retry it."
 
 
 _RETRY = "Retry it when the cause is gone, or discard it."
@@ -100,7 +100,8 @@ def _of_pending(facts: MessageFacts, now_ms: int) -> Why:
     if facts.is_agent_gone:
         return Why("agent_gone", f"Agent {facts.agent} was deleted. Cancel it, and write to another agent.")
     if facts.pause is not None:
-        resumes = "It goes on when you resume the agent" + (", or by itself." if facts.pause_until is not None else ".")
+        or_itself = ", or by itself" if facts.pause_until is not None else ""
+        resumes = f"It continues when you resume the agent{or_itself}."
         return Why("agent_paused", f"Agent {facts.agent} is paused: {facts.pause}. {resumes}", facts.pause_until)
     if until is not None and facts.failure is None:
         return Why("planned", "It is planned for later.", until)
@@ -127,25 +128,25 @@ def _of_due(facts: MessageFacts) -> Why:
     if facts.ahead:
         so_many = _count(facts.ahead, "earlier message") + (" or more" if facts.ahead == COUNTED else "")
         return Why("behind", f"{so_many} of its session come first.")
-    return Why("due", "It is due, and dispatch takes it within seconds. If it stays so, dispatch does not run.")
+    return Why("due", "It is due, and dispatch takes it within seconds. If it stays due, dispatch does not run.")
 
 
 def _of_completed(facts: MessageFacts, now_ms: int) -> Why:
     unsent = next((each for each in facts.responses if each.status != "acked"), None)
     if unsent is not None:
-        return of_response(unsent, facts.place.channel, now_ms)
+        return of_response(unsent, now_ms=now_ms)
     if facts.responses:
         return Why("answered", f"It was answered: response {facts.responses[-1].id} was sent.")
     if facts.steered_into is not None:
         return Why("answered_with", f"The turn of {facts.steered_into} heard it while it ran, and answered both.")
     return Why(
-        "no_answer", f"Agent {facts.agent} read it, and said nothing to it alone. It may have answered another one."
+        "no_answer", f"Agent {facts.agent} read it, and did not answer it separately. It may have answered another one."
     )
 
 
-def of_response(response: ResponseFacts, channel: str, now_ms: int) -> Why:
-    """Why an answer has not arrived, or that it has."""
-    answer = f"Its answer, response {response.id},"
+def of_response(response: ResponseFacts, *, now_ms: int, called: str = "Its answer") -> Why:
+    """Why an answer has not arrived, or that it has. *called*: how the sentence begins."""
+    answer = f"{called}, response {response.id},"
     if response.status == "dead":
         return Why("answer_dead", f"{answer} could not be sent: {response.last_error}. Send it again, or discard it.")
     if response.status == "paused":
@@ -154,16 +155,17 @@ def of_response(response: ResponseFacts, channel: str, now_ms: int) -> Why:
         return Why("answered", f"Response {response.id} was sent.")
     if response.status == "delivering":
         return Why("answer_on_its_way", f"{answer} is being sent now.")
-    return _of_waiting(response, answer, channel, now_ms)
+    return _of_waiting(response, answer, now_ms)
 
 
-def _of_waiting(response: ResponseFacts, answer: str, channel: str, now_ms: int) -> Why:
+def _of_waiting(response: ResponseFacts, answer: str, now_ms: int) -> Why:
     if response.chat_id is None:
         return Why("answer_to_fetch", f"{answer} waits until a client fetches it.")
     if response.pause is not None:
         return Why(
             "channel_paused",
-            f"{answer} waits, because nothing is sent on {channel}: {response.pause}. It goes out when that is over.",
+            f"{answer} waits, because nothing is sent on {response.channel}: {response.pause}. "
+            f"It goes out when that is over.",
         )
     if response.is_chat_inactive:
         return Why(
@@ -178,7 +180,7 @@ def _of_waiting(response: ResponseFacts, answer: str, channel: str, now_ms: int)
         return Why("chat_silent", f"{answer} waits, because the platform asked for a pause.", response.silent_until)
     if (response.deliver_after or 0) > now_ms:
         return Why("answer_planned", f"{answer} is planned for later.", response.deliver_after)
-    return Why("answer_due", f"{answer} goes out within seconds. If it stays so, deliver does not run.")
+    return Why("answer_due", f"{answer} goes out within seconds. If not, deliver does not run.")
 
 
 def _ended(sentence: str) -> str:
@@ -203,7 +205,7 @@ def of_gathering(facts: GatheringFacts) -> Why:
     waits = (
         "It is a piece of an album, and waits for the others: the album is whole after a second without another one."
     )
-    return Why("gathering", f"{waits} If it stays so, dispatch does not run.", facts.due_at)
+    return Why("gathering", f"{waits} If it stays due, dispatch does not run.", facts.due_at)
 
 
 # The words of `dropped`, as docs/access.md explains them.
@@ -213,14 +215,14 @@ DROPPED: Mapping[str, str] = {
     "too_old": "By the platform's date it is more than 72 hours old, so it may be a copy of one that was handled then",
     "unsupported": "It was no message for an agent",
     "message_unknown": "It is about a message that no agent there was given lately",
-    "command_in_edit": "An edit made a command of it, and a command is only carried out as it is sent",
+    "command_in_edit": "An edit made it a command, and a command runs only when it is sent",
     "no_chat": "It belongs to no chat",
     "empty": "It had neither text nor files",
-    "not_wired": "No agent answers there, and no approver could be asked; or the bot was not meant",
+    "not_wired": "No agent answers there, and no approver could be asked; or the bot was not addressed",
     "chat_refused": "An approver or the operator chose to ignore this chat",
-    "not_addressed": "It was not meant for any agent that answers there",
-    "rate_limited": "It was more than the limits of a minute allow",
-    "bot_not_asked_for": "A person made a bot for ours, and nobody had asked this person for one: it is not taken",
+    "not_addressed": "It was not addressed to an agent that answers there",
+    "rate_limited": "It was over the limit of a minute",
+    "bot_not_asked_for": "A person made a bot for ours without being asked, so it is not used",
     "sender_unknown": "The sender is a stranger, and the chat is closed to strangers",
     "sender_refused": "An approver or the operator refused this sender",
     "not_known": "The sender is a stranger, and the agent takes known people only",
@@ -236,9 +238,9 @@ DROPPED: Mapping[str, str] = {
     "approval_expired": "It was held for an approval, and nobody decided in time",
     "approval_failed": "It was approved, and could not be done",
     "not_approver": "The button was pressed by a person who may not decide",
-    "decided_already": "The button was pressed when that was decided already",
-    "not_asked": "The button of a question was pressed by a person whom it does not ask",
-    "question_closed": "The button of a question was pressed after its end",
+    "decided_already": "The button was pressed after the decision",
+    "not_asked": "The button was pressed by a person whom the question does not ask",
+    "question_closed": "The button was pressed after the question had ended",
     "pairing_failed": "It was a pairing code that is not valid there",
     "pairing_done": "It was a pairing code, which worked",
     "pairing_used": "It was a pairing code that this person had used before",
@@ -259,7 +261,7 @@ ON_DROPPED: Mapping[str, str] = {  # what a person can do about it
     "sender_refused": "Let the person in to change that.",
     "not_known": "Let the person in, or let the wiring take strangers.",
     "command_refused": "Let an admin send it.",
-    "wiring_failed": "Mend the wiring; the log says what is wrong.",
+    "wiring_failed": "Correct the wiring; the log says what is wrong.",
     "too_many_held": "Decide on those.",
     "too_many_waiting": "Decide on those.",
     "gave_way_in_chat": _WRITE_AGAIN,

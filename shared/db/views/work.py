@@ -214,7 +214,7 @@ def answers(
         facts = why.response(conn, id_, now_ms=now_ms)
         if facts is None:
             continue
-        reason = why_sentences.of_response(facts, channel, now_ms)
+        reason = why_sentences.of_response(facts, now_ms=now_ms)
         if wanted.reason not in (None, reason.state):
             continue
         if len(listed) == limit:

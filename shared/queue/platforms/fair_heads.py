@@ -7,9 +7,9 @@ people get one in each round. What was said first to one person always goes out 
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
 
 import apsw
+import msgspec
 
 from shared.db.queue import responses
 from shared.db.queue.responses import Head, Response, WaitingResponse
@@ -21,8 +21,7 @@ _MANY_CHATS = 1000  # whose rounds are kept
 _MANY_ANSWERS = 5  # that wait for one person; a platform lets as many through at once
 
 
-@dataclass(slots=True)
-class Rounds:
+class Rounds(msgspec.Struct):
     """The rounds of a chat in which each person who waits gets one response.
 
     Attributes:
@@ -31,7 +30,7 @@ class Rounds:
     """
 
     now: int = 0
-    following: dict[str | None, int] = field(default_factory=dict)
+    following: dict[str | None, int] = msgspec.field(default_factory=dict)
 
     def of(self, sender_id: str | None) -> int:
         """The round of the next response to this person."""
@@ -76,11 +75,14 @@ class FairHeads:
         left = self._room.left(channel) if self._room is not None else None
         return room if left is None else min(room, left)
 
-    def opens_at(self, channel: str) -> int | None:
-        """When to look again because a limit opens, in ms UTC; None: none holds anything back."""
+    def opens_at(self, channel: str, *, room: int) -> int | None:
+        """When to look again because a limit opens, in ms UTC; None: none holds anything back.
+
+        Without *room* a limit of a chat opens in vain: the end of a send is what to wait for.
+        """
         if self._room is None:
             return None
-        found = (self._opens_at.get(channel), self._room.opens_at(channel))
+        found = (self._opens_at.get(channel) if room > 0 else None, self._room.opens_at(channel))
         return min((at_ms for at_ms in found if at_ms is not None), default=None)
 
     def begin(self, response: Response) -> None:

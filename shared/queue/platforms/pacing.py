@@ -161,7 +161,7 @@ def _count(conn: apsw.Connection, scopes: CallScopes, *, now_ms: int) -> None:
         return
     reason = (
         f"{scopes.platform} refused {call_holds.SAFE_REFUSALS} calls of this machine within "
-        f"{call_holds.WINDOW_MINUTES} minutes, and blocks an address that goes on; the log names them"
+        f"{call_holds.WINDOW_MINUTES} minutes, and blocks an address that continues; the log names them"
     )
     hold = LimitHold(Scope("address", scopes.platform), until_ms - now_ms, reason)
     call_holds.hold(conn, scopes.account, hold, now_ms=now_ms)

@@ -11,7 +11,7 @@ from shared.db.queue import responses
 from shared.db.queue.responses import Response
 
 _FIRST_CHECK_MS = 60_000  # of a token that the platform refused, and the longest wait between two checks
-_LONGEST_CHECK_WAIT_MS = 10 * 60_000
+LONGEST_CHECK_WAIT_MS = 10 * 60_000
 
 
 def hold(conn: apsw.Connection, response: Response, error: TokenRefused, *, now_ms: int) -> bool:
@@ -33,6 +33,6 @@ def pause(conn: apsw.Connection, channel: str, error: TokenRefused, *, now_ms: i
 def check_again(conn: apsw.Connection, pause: ChannelPause, reason: str, *, now_ms: int) -> None:
     """The token of a paused channel was not accepted: check it again later, the longer the pause the later."""
     wait_ms = backoff.outage_delay_ms(
-        now_ms - pause.paused_at, shortest_ms=_FIRST_CHECK_MS, longest_ms=_LONGEST_CHECK_WAIT_MS
+        now_ms - pause.paused_at, shortest_ms=_FIRST_CHECK_MS, longest_ms=LONGEST_CHECK_WAIT_MS
     )
     channel_pauses.postpone(conn, pause.channel, redaction.redact(reason), check_at=now_ms + wait_ms)

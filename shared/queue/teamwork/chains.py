@@ -8,8 +8,8 @@
     cost    what all turns because of one origin have used    ends what few but costly turns would go on with
 
 The sender of a message beyond a limit gets an error, and nothing of the message is stored. The caller rolls back, and
-then ``chain_ends.tell`` tells the others. An answer to a question counts and is never refused, because each question
-has at most one: whoever may ask may also be answered.
+then ``chain_ends.tell`` tells the others. An answer to a question counts and is never refused: whoever may ask may also
+be answered. A question has one, and one more for each answer that its agent got because of it.
 """
 
 from collections.abc import Sequence

@@ -32,7 +32,7 @@ APOLOGY = "Sorry, I could not answer this. It has been noted for the operator; y
 CUT_OFF = "Sorry, I was cut off before I could finish this. It has been noted for the operator."
 STOPPED = "dispatch stopped"
 ANOTHER_CAME = "interrupted (another message came)"
-PROCESS_GONE = "the process that ran the turn went away"
+PROCESS_GONE = "the process that ran the turn ended"
 HOST_LOST = "the host that ran the turn was lost, or all of Postroom there was stopped"
 
 _MOST_JOIN = 1000  # of a turn that was interrupted; the next batch takes as many as it may
@@ -201,16 +201,17 @@ def rescue(
     *is_host_lost*: dispatch did not go alone, so no program is to blame. *only*: the turns of these sessions.
     *limit*: so many of them; a turn takes a dozen statements.
 
-    Where one of the turns had a suspect, that speaks against the suspect and not against what ran beside it. Where none
-    had, dispatch went away without those that wait, which acquits them: those that waited since *since_ms*, when that
-    dispatch began. A later wait may be for this very loss, which a sweep saw first.
+    Where one of the turns had a suspect, that speaks against the suspect and not against what ran beside it. Where
+    nothing ran that was there at a loss before, dispatch went away without those that wait, which acquits them: those
+    that waited since *since_ms*, when that dispatch began. A later wait may be for this very loss, which a sweep saw
+    first.
     """
     lost = [claim for claim, lease in claims.running(conn) if everything or lease < now_ms]
     if only is not None:
         lost = [claim for claim in lost if claim.session_id in only]
     lost = lost[:limit]
     has_suspect = any(map(_is_suspect, lost))
-    if since_ms is not None and not (is_host_lost or has_suspect):
+    if since_ms is not None and not (is_host_lost or any(map(_was_there_before, lost))):
         claims.acquit(conn, since_ms=since_ms, now_ms=now_ms)
     failure = Failure(HOST_LOST if is_host_lost else PROCESS_GONE, code="process_gone")
     for claim in lost:
@@ -223,6 +224,11 @@ def _weight(claim: Claim, is_host_lost: bool, has_suspect: bool) -> int:
     if _is_suspect(claim):
         return LOST_DISPATCH
     return LOST_HOST if is_host_lost else 0 if has_suspect else LOST_DISPATCH
+
+
+def _was_there_before(claim: Claim) -> bool:
+    """It may be what takes dispatch down. Else two that do would acquit each other for ever."""
+    return any((message.suspicion or 0) >= LOST_DISPATCH for message in claim.asked)
 
 
 def _is_suspect(claim: Claim) -> bool:

@@ -1,11 +1,12 @@
 """What a failed turn does to each of its messages. Pure."""
 
-import random
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
-from shared.core import failures
+import msgspec
+
+from shared.core import chance, failures
 from shared.core.failures import FailureCode
 from shared.core.settings import Settings
 from shared.core.text import redaction
@@ -47,8 +48,7 @@ class Failure:
         return redaction.redact(self.reason.strip()) or NO_REASON
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(msgspec.Struct, frozen=True):
     """Whether the turn that ended had spoken, and whether its agent's row lets it go on: once."""
 
     has_spoken: bool = False
@@ -58,8 +58,7 @@ class Said:
 NOTHING = Said()
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(msgspec.Struct, frozen=True):
     """How many attempts, and the waits between them; *jitter* in [0, 1) spreads the waits."""
 
     max_attempts: int
@@ -70,8 +69,7 @@ class RetryPolicy:
     @classmethod
     def of(cls, settings: Settings) -> Self:
         """The operator's settings, with fresh jitter."""
-        jitter = random.random()  # noqa: S311 - spreads waits, keeps no secret
-        return cls(settings.max_attempts, settings.retry_base_ms, settings.retry_cap_ms, jitter)
+        return cls(settings.max_attempts, settings.retry_base_ms, settings.retry_cap_ms, chance.fraction())
 
 
 def judge(
@@ -101,7 +99,9 @@ def judge(
         may_go_on=said.may_go_on,
     ):
         case "keep":
-            return MessageVerdict(False, message.retry_count, None, reason, failure.code)
+            return MessageVerdict(
+                False, message.retry_count, None, reason, failure.code, suspicion=message.suspicion or 0
+            )
         case "wait":
             return _wait(message, wait_ms or 0, reason, failure.code, now_ms=now_ms)
         case "go_on":

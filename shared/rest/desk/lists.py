@@ -8,10 +8,12 @@ from pydantic import Field
 from starlette.requests import Request
 
 from shared.db.engine import named_rows
+from shared.db.queue import messages
 from shared.db.views import conversation, work
 from shared.db.views.conversation import TalkLine
-from shared.db.views.desk import conversations, unanswered
+from shared.db.views.desk import conversations, message_turns, pages, unanswered
 from shared.db.views.desk.conversations import Found, TalkPlace
+from shared.db.views.desk.message_turns import MessageTurns
 from shared.db.views.desk.unanswered import UnansweredRow, What
 from shared.db.views.work import AnswerRow, WorkRow
 from shared.rest.http.common import FilterQuery, LimitQuery
@@ -23,17 +25,25 @@ _BUSY = {503: "too many long reads run at once: try again later"}
 
 
 class LogQuery(LimitQuery):
-    """*before*: only lines before this instant, in ms UTC. *q*: only lines with this text, in any case of ASCII."""
+    """*before*: only lines before this instant, in ms UTC. *cursor*: of the last line of a page, for the next page.
+
+    *q*: only lines with this text, in any case of ASCII.
+    """
 
     q: str | None = Field(default=None, min_length=2, max_length=200)
+    cursor: str | None = Field(default=None, pattern=pages.pattern(conversation.TABLES))
     before: int = Field(default=named_rows.NEWEST, ge=1, le=named_rows.NEWEST)
     limit: int = Field(default=40, ge=1, le=200)
 
 
 class UnansweredQuery(LimitQuery):
-    """*what*: only these; *code*: only what was dropped with this word. *before*: only before this instant, ms UTC."""
+    """*what*: only these; *code*: only what was dropped with this word. *before*: only before this instant, ms UTC.
+
+    *cursor*: of the last row of a page, for the next page.
+    """
 
     what: What | None = None
+    cursor: str | None = Field(default=None, pattern=pages.pattern(unanswered.TABLES))
     code: str | None = Field(default=None, max_length=100)
     before: int = Field(default=named_rows.NEWEST, ge=1, le=named_rows.NEWEST)
     limit: int = Field(default=50, ge=1, le=200)
@@ -58,7 +68,7 @@ def _list_of(state: work.State, what: str) -> Endpoint:
         return await service.background_reads.read(lambda conn, _: wanted(conn), request.receive)
 
     run.__name__ = f"get_{state}"
-    run.__doc__ = f"List {what}, newest first, each with why it stands there."
+    run.__doc__ = f"List {what}, newest first, each with the reason why it is in the list."
     return endpoint("GET", f"/api/lists/{state}", {404: "there is no such chat", **_BUSY})(run)
 
 
@@ -87,8 +97,8 @@ async def get_log(service: Service, *, id: int, query: LogQuery, request: Reques
     """Read a conversation as its people saw it, newest first; texts that were held or dropped are not shown."""
     channel, platform_id = place_of(service.reader, id)
     found = partial(
-        conversation.read, chat_id=id, words=query.q, channel=channel, platform_id=platform_id, before_ms=query.before,
-        limit=query.limit, now_ms=service.now_ms(),
+        conversation.read, chat_id=id, words=query.q, channel=channel, platform_id=platform_id, cursor=query.cursor,
+        before_ms=query.before, limit=query.limit, now_ms=service.now_ms(),
     )  # fmt: skip
     return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
 
@@ -104,8 +114,8 @@ async def get_places(service: Service, *, query: PlacesQuery, request: Request) 
 async def get_unanswered(service: Service, *, query: UnansweredQuery, request: Request) -> list[UnansweredRow]:
     """List what got no answer and why, newest first: dropped, held for an approval, or ignored; never its text."""
     found = partial(
-        unanswered.read, what=query.what, code=query.code, before_ms=query.before, limit=query.limit,
-        now_ms=service.now_ms(),
+        unanswered.read, what=query.what, code=query.code, cursor=query.cursor, before_ms=query.before,
+        limit=query.limit, now_ms=service.now_ms(),
     )  # fmt: skip
     return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
 
@@ -117,7 +127,15 @@ async def get_found(service: Service, *, query: FindQuery, request: Request) -> 
     return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
 
 
+@endpoint("GET", "/api/messages/{id}/turns", {404: "there is no such message", **_BUSY})
+async def get_turns(service: Service, *, id: str, request: Request) -> MessageTurns:
+    """Read when the turns over a message began, and what they did with their tools, oldest first."""
+    row = messages.known(service.reader, id)
+    return await service.background_reads.read(lambda conn, _: message_turns.read(conn, row), request.receive)
+
+
 ENDPOINTS = (
+    get_turns,
     get_places,
     get_unanswered,
     get_found,

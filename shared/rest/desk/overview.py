@@ -1,4 +1,4 @@
-"""The overview of the operator's page: one sentence, what needs a person, what mends itself, and the books.
+"""The overview of the operator's page: one sentence, what needs a person, what recovers by itself, and the books.
 
 What is wrong comes from the same place as ``GET /api/health``; here a cause has its button as well.
 """
@@ -13,7 +13,8 @@ import apsw
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from shared.conversation.access import health
+from shared.conversation.access import channel_watch, health
+from shared.conversation.alerts import faults_by_hand
 from shared.core.settings import Settings
 from shared.core.time import clock, periods
 from shared.db.platforms import channel_outages
@@ -90,13 +91,14 @@ class Overview(TypedDict):
 
 @endpoint("GET", "/api/overview", {503: "too many long reads run at once: try again later"})
 async def get_overview(service: Service, *, request: Request) -> Overview:
-    """Read what needs a person, what mends itself, and the books of the day. It may be two seconds old."""
+    """Read what needs a person, what recovers by itself, and the books of the day. It may be two seconds old."""
 
     async def read() -> tuple[Overview, float]:
         now_ms = service.now_ms()
         said = await get_health.run(service)
         settled = service.settled_usage
-        rows = partial(_read, settings=service.settings, said=said, settled=settled, now_ms=now_ms)
+        is_past = service.past is not None
+        rows = partial(_read, settings=service.settings, said=said, settled=settled, is_past=is_past, now_ms=now_ms)
         return await service.background_reads.read(lambda conn, _: _timed(rows, conn), request.receive)
 
     found: Overview = await service.overview.get(read, now_ms=clock.now_ms())
@@ -109,7 +111,13 @@ def _timed(read: Callable[[apsw.Connection], Overview], conn: apsw.Connection) -
 
 
 def _read(
-    conn: apsw.Connection, *, settings: Settings, said: HealthView, settled: SettledUsage, now_ms: int
+    conn: apsw.Connection,
+    *,
+    settings: Settings,
+    said: HealthView,
+    settled: SettledUsage,
+    is_past: bool,
+    now_ms: int,
 ) -> Overview:
     pauses = agent_pauses.paused(conn)
     stands = troubles.waiting(conn, set(pauses), now_ms)
@@ -127,13 +135,14 @@ def _read(
     known = {str(health.paused(each.agent, each.code, each.reason)) for each in pauses.values()}
     known |= {str(health.used_up(each["agent"], each["period"], each["unit"])) for each in used_up}
     known |= set(health.of_dead(conn))
-    mends = [*_outages(conn), *_retrying(conn, now_ms), *_silent(conn, now_ms)]
+    set_faults = [each for each in said["asWanted"] if each.startswith(faults_by_hand.BEGIN)]
+    mends = [*_set_faults(set_faults), *_outages(conn), *_retrying(conn, now_ms), *_silent(conn, now_ms)]
     items = [f"agent {agent} is paused by hand" for agent in pauses]  # the count may be that of another moment
     outages = [each["key"].removeprefix("outage ") for each in mends if each["key"].startswith("outage ")]
     items += [f"{channel} can't send" for channel in outages]
     needs += [
         _item(f"said {sentence}", "warn", *_parted(sentence))
-        for sentence in said["needsYou"]
+        for sentence in [*said["needsYou"], *(channel_watch.troubles(conn) if is_past else ())]
         if sentence not in known and not sentence.startswith(tuple(items))
     ]
     start_ms = periods.containing("day", now_ms, settings.timezone).start_ms
@@ -173,7 +182,7 @@ def _number(count: int) -> str:
 
 def _sentence(needs: int) -> str:
     if not needs:
-        return "All is well."
+        return "No problems."
     return f"{_number(needs)} thing{' needs' if needs == 1 else 's need'} you."
 
 
@@ -181,7 +190,7 @@ def _more(mends: int, *, has_needs: bool) -> str:
     if not mends:
         return "Everything else is moving." if has_needs else "Nothing waits for a person."
     rest = "Everything else is moving." if has_needs else "Nothing needs you."
-    return f"{_number(mends)} {'mends itself' if mends == 1 else 'mend themselves'}. {rest}"
+    return f"{_number(mends)} {'recovers by itself' if mends == 1 else 'recover by themselves'}. {rest}"
 
 
 def _item(key: str, mark: Mark, title: str, why: str, count: int = 1, **more: Any) -> Item:
@@ -213,22 +222,29 @@ def _act(label: str, *paths: str, body: dict[str, Any] | None = None) -> Act:
     return {"label": label, "method": "POST", "paths": list(paths), "body": body}
 
 
+def _set_faults(sentences: Iterable[str]) -> Iterator[Item]:
+    """The faults that somebody set in an emulator: what follows from them is no news."""
+    for sentence in sentences:
+        what, _, how = sentence.removeprefix(faults_by_hand.BEGIN).partition(". ")
+        yield _item(f"fault {what}", "wait", "A fault is set by hand", f"{what[:1].upper()}{what[1:]}. {how}.")
+
+
 def _stops(sentences: Sequence[str]) -> Iterator[Item]:
     for sentence in sentences:
         yield _item(f"stop {sentence[:60]}", "stop", *_parted(sentence))
 
 
 def _paused(pauses: Iterable[AgentPause], by_hand: Mapping[str, int]) -> Iterator[Item]:
-    """Agents that Postroom paused, and those that an operator paused while messages wait for them."""
+    """Agents that Postroom paused, but for a budget, and those that an operator paused while messages wait for them."""
     for pause in pauses:
         count = by_hand.get(pause.agent)
-        if count != 0:
+        if count != 0 and pause.code != "budget":
             behind = "Its messages wait" if count is None else health.waits(count)
             yield _item(
                 f"paused {pause.agent}",
                 "paused",
                 f"Agent {pause.agent} is paused" + ("" if count is None else " by hand"),
-                f"{pause.reason}. {behind} in order, and no attempt is lost.",
+                f"{_sentence_of(pause.reason)} {behind} in order, and no attempt is lost.",
                 since=pause.since,
                 until=pause.until,
                 link=f"#/queue/waiting?agent={quote(pause.agent)}",
@@ -259,8 +275,11 @@ def _retry_label(number: int, taken: int) -> str:
 
 
 def _reason(group: DeadGroup) -> str:
-    reason = group.error or group.failure or "no reason is known"
-    return f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
+    return _sentence_of(group.error or group.failure or "no reason is known")
+
+
+def _sentence_of(clause: str) -> str:
+    return f"{clause[:1].upper()}{clause[1:].rstrip('.')}."
 
 
 def _unsent(groups: Sequence[DeadGroup]) -> Iterator[Item]:
@@ -275,7 +294,7 @@ def _unsent(groups: Sequence[DeadGroup]) -> Iterator[Item]:
             group.number,
             since=group.first_ms,
             link="#/queue/unsent",
-            acts=[_act("Send again", *sends)],
+            acts=[_act("Send again" if group.number == len(sends) else f"Send the newest {len(sends)} again", *sends)],
         )
 
 
@@ -283,7 +302,7 @@ def _asked(count: int) -> Iterator[Item]:
     if count:
         many = count != 1
         title = f"{_number(count)} request{'s' if many else ''} wait{'' if many else 's'} for a yes or no"
-        why = "An approver has the card in a chat; you may decide here as well."
+        why = "An approver has the card in a chat; you can decide here too."
         yield _item("approvals", "ask", title, why, count, link="#/approvals")
 
 
@@ -297,7 +316,7 @@ def _budgets(used_up: Iterable[BudgetView]) -> Iterator[Item]:
             title,
             f"So {why}. {need.then}: {need.command}",
             until=each["until"],
-            link="#/agents",
+            link="#/queue/waiting?" + (f"agent={quote(each['agent'])}" if each["agent"] else "reason=agent_paused"),
         )
 
 
@@ -312,7 +331,7 @@ def _outages(conn: apsw.Connection) -> Iterator[Item]:
             f"outage {outage.channel}",
             "wait",
             f"{outage.channel} can't send",
-            f"{outage.reason}. Its answers wait; Postroom asks again by itself.",
+            f"{outage.reason}. Its answers wait; Postroom tries again by itself.",
             since=outage.began_at,
             until=outage.probe_at,
             link="#/queue/sending",

@@ -4,7 +4,6 @@ The page itself holds no data, so it needs no token. What it shows it asks of th
 wants one.
 """
 
-import secrets
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -12,11 +11,12 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from shared.core import chance
 from shared.rest.http.endpoint import Endpoint
 
 _FOLDER = Path(__file__).with_name("page")
 # In this order: each uses those before it.
-SCRIPTS = ("base", "acts", "overview", "queue", "talk", "story", "schedules", "past", "find", "pages", "main")
+SCRIPTS = ("base", "acts", "alerts", "overview", "queue", "talk", "story", "schedules", "past", "find", "pages", "main")
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; connect-src 'self'; img-src data:;"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -27,7 +27,7 @@ def answer(request: Request, endpoints: Sequence[Endpoint]) -> Response:
     """The page for a browser; for any other client the endpoints as JSON."""
     if "text/html" not in request.headers.get("accept", ""):
         return JSONResponse({"postroom": [f"{each.method} {each.path}" for each in endpoints]})
-    nonce = secrets.token_urlsafe(16)
+    nonce = chance.token_urlsafe(16)
     headers = {"Content-Security-Policy": _POLICY.format(nonce=nonce), "Cache-Control": "no-store", "Vary": "Accept"}
     return HTMLResponse(_template().replace("{{NONCE}}", nonce), headers=headers)
 

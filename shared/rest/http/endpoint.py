@@ -8,10 +8,10 @@ OpenAPI document are both made from the signature, so they can't disagree.
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
 import apsw
+import msgspec
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
@@ -42,6 +42,13 @@ OPEN = frozenset(
         *(("GET", path) for path in ("/api/queue/processing", "/api/queue/dead", "/api/logs", "/api/events/stream")),
     }
 )
+
+
+class _Answer(JSONResponse):
+    """An answer; msgspec writes a large one in a seventh of the time of Python's json."""
+
+    def render(self, content: Any) -> bytes:
+        return msgspec.json.encode(content)
 
 
 class Input(BaseModel):
@@ -75,8 +82,7 @@ class RequestRefused(HTTPException):
         self.facts = facts
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """One method of one path; *refusals*: its error statuses, with the reason for each."""
 
     method: str
@@ -112,7 +118,7 @@ class Endpoint:
             except apsw.Error as error:
                 log.exception("api.database_failed", path=self.path)
                 return _later(f"the database can't be used at the moment ({type(error).__name__}): try again")
-            return answer if isinstance(answer, Response) else JSONResponse(answer)
+            return answer if isinstance(answer, Response) else _Answer(answer)
 
         return Route(self.path, serve, methods=[self.method])
 

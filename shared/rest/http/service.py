@@ -12,6 +12,7 @@ from shared.core import logs
 from shared.core.settings import Settings
 from shared.core.text import redaction
 from shared.core.time import clock
+from shared.db.engine import past
 from shared.db.engine.connection import open_connection
 from shared.db.replica.sync import API, Replication
 from shared.db.spending.settled_usage import SettledUsage
@@ -58,9 +59,7 @@ class Service(FunctionService):
 
     def now_ms(self) -> int:
         """The instant of which the operator's page tells, in ms UTC: now, or that of a copy of the past."""
-        copied = self.past
-        at_ms = copied.at_ms if copied is not None else None
-        return clock.now_ms() if at_ms is None else at_ms
+        return past.now_ms(self.past)
 
     def begin(self) -> None:
         """Take kicks."""

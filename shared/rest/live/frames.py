@@ -7,10 +7,10 @@ again, and loses nothing.
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import apsw
+import msgspec
 
 from shared.db.queue import chat_messages
 from shared.db.queue.events import RecordedEvent
@@ -26,8 +26,7 @@ _PRUNED_RESPONSE: StreamedResponse = {"sender": "", "message": "", "length": 0, 
 Frame = tuple[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class EventFrames:
+class EventFrames(msgspec.Struct, frozen=True):
     """The frames of one event, as (name, text without the id)."""
 
     id: int

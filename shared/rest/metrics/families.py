@@ -23,7 +23,7 @@ _RESPONSE_STATES = ("due", "planned", "retrying", "sending", "to_fetch", "dead")
 # The event, the metric, and what it counts.
 _OF_AGENTS = (
     ("chain_step_start", "turns_begun", "Turns of agents that began, each attempt of its own."),
-    ("chain_step_done", "turns_completed", "Turns of agents that ended well."),
+    ("chain_step_done", "turns_completed", "Turns of agents that succeeded."),
     ("message_retry", "message_retries", "Messages whose attempt failed and is made again."),
     ("message_dead", "messages_dead", "Messages that were given up."),
     ("message_cancelled", "messages_cancelled", "Messages that were cancelled."),
@@ -153,7 +153,7 @@ def _depths(facts: MetricFacts, of_agents: _Named, of_channels: _Named) -> Itera
             for each in found
             if each.oldest_ms is not None
         ]
-        help_ = f"How long ago the oldest {name} in this state was made."
+        help_ = f"How long the oldest {name} in this state waits or, if it runs, how long its turn does."
         yield _gauge(f"{name}_oldest_age_seconds", help_, named.samples(ages, max))
     tasks: list[tuple[Labels, float]] = [({"state": state}, number) for state, number in facts.tasks.items()]
     yield _gauge("tasks", "Messages of schedules, and those for a later instant, in this state.", tasks)

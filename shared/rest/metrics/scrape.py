@@ -10,9 +10,8 @@ from starlette.responses import Response
 
 from shared.channels import registry
 from shared.core.settings import Settings
-from shared.core.time import clock
 from shared.db.engine import meta
-from shared.db.engine.connection import scalar
+from shared.db.engine.connection import savepoint, scalar
 from shared.db.platforms import channel_outages, channel_pauses, channel_watches
 from shared.db.roster import accounts, agent_pauses, agents
 from shared.db.spending.settled_usage import SettledUsage
@@ -35,14 +34,14 @@ class MetricsText(Response):
 async def get_metrics(service: Service, *, request: Request) -> MetricsText:
     """Read counts and ages as Prometheus and OpenMetrics have them."""
     known = _Known(
-        clock.now_ms(),
+        service.now_ms(),
         {name: service.kicker.has_listener(name) for name in ("dispatch", "deliver")},
         await _replica(service),
     )
     is_open_metrics = "application/openmetrics-text" in request.headers.get("accept", "")
 
     def write(conn: apsw.Connection, _: object) -> str:
-        with conn:  # of one instant
+        with savepoint(conn):  # of one instant
             facts = _read(conn, service.settings, service.settled_usage, known)
         return exposition.text(families(facts), is_open_metrics=is_open_metrics)
 

@@ -240,7 +240,7 @@ def pause_view(pause: AgentPause) -> AgentPauseView:
     {404: "there is no such agent", 409: "an operator paused it already"},
 )
 async def pause_agent(service: Service, *, id: str, body: PauseBody) -> PausedAgent:
-    """Pause an agent until it is resumed. A turn that runs goes on; messages wait, and lose no attempt."""
+    """Pause an agent until it is resumed. A turn that runs continues; messages wait, and lose no attempt."""
 
     def work(conn: apsw.Connection) -> AgentPauseView:
         known_agent(conn, id)
@@ -253,7 +253,7 @@ async def pause_agent(service: Service, *, id: str, body: PauseBody) -> PausedAg
 
 @endpoint("POST", "/api/agents/{id}/resume", {404: "there is no such agent"})
 async def resume_agent(service: Service, *, id: str) -> ResumedAgent:
-    """Let a paused agent go on: what waits is answered in order. If it still can't work, it is paused again."""
+    """Resume a paused agent: what waits is answered in order. If it still can't work, it is paused again."""
 
     def work(conn: apsw.Connection) -> bool:
         known_agent(conn, id)

@@ -6,6 +6,7 @@ from typing_extensions import TypedDict
 
 from shared.conversation.access import health
 from shared.conversation.access.health import Health
+from shared.conversation.alerts import faults_by_hand
 from shared.core.errors import NotReplicated
 from shared.core.policy import AccessPolicy
 from shared.core.time import clock
@@ -49,9 +50,9 @@ class ComparisonView(TypedDict):
 class HealthView(TypedDict):
     """*notReady*: a sentence for each thing that stops the work. *needsYou*: for each that needs a person meanwhile.
 
-    *asWanted*: for each
-    agent that an operator paused. *problems*: the first two; *ok*: there is none. *uptime*: of ``api``, in seconds.
-    *lastSweep*: ms UTC. *replica* is null where ``api`` knows no Litestream, *comparison* where none was made.
+    *asWanted*: for each agent that an operator paused, and each fault that somebody set in an emulator. *problems*: the
+    first two; *ok*: there is none. *uptime*: of ``api``, in seconds. *lastSweep*: ms UTC. *replica* is null where
+    ``api`` knows no Litestream, *comparison* where none was made.
     """
 
     ok: bool
@@ -68,7 +69,7 @@ class HealthView(TypedDict):
 
 @endpoint("GET", "/api/health")
 async def get_health(service: Service) -> HealthView:
-    """Read what is not well. It asks Litestream, so it may take two seconds while the bucket is away."""
+    """Read the problems. It asks Litestream, so it may take two seconds while the bucket is unavailable."""
     now_ms = clock.now_ms()
     running = {name: service.kicker.has_listener(name) for name in _KICKED}
     last_sweep = _last_sweep(service)
@@ -91,14 +92,16 @@ async def get_health(service: Service) -> HealthView:
         found += health.of_replica(replica["problem"], service.settings.durability)
     if comparison is not None and not comparison["equal"]:
         found.needs.append("the newest comparison found that the replica lacks something: `emulator verify` shows it")
-    found.needs.extend(overdue(service, now_ms))
+    found.needs.extend(overdue(service, service.now_ms()))
     problems = found.stops + found.needs
+    by_hand = health.paused_by_hand(service.reader, service.now_ms()) if service.past is None else []
+    set_faults = faults_by_hand.sentences(service.settings.sockets, now_ms=clock.machine_ms())
     return {
         "ok": not problems,
         "problems": problems,
         "notReady": found.stops,
         "needsYou": found.needs,
-        "asWanted": health.paused_by_hand(service.reader, service.now_ms()) if service.past is None else [],
+        "asWanted": [*by_hand, *set_faults],
         "uptime": (now_ms - service.started_at) // 1000,
         "functions": {name: {"running": is_running} for name, is_running in running.items()},
         "lastSweep": last_sweep,

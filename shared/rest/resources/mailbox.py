@@ -11,7 +11,7 @@ import apsw
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from shared.core.errors import NotFound, WrongState
+from shared.core.errors import WrongState
 from shared.core.time import clock
 from shared.db.queue import mailbox as mailbox_rows
 from shared.db.queue import messages
@@ -113,13 +113,6 @@ def _view(stored: MailboxMessage) -> MailboxMessageView:
     }
 
 
-def _row(conn: apsw.Connection, message_id: str) -> int:
-    row = messages.find(conn, message_id)
-    if row is None:
-        raise NotFound(f"no message {message_id!r}")
-    return row
-
-
 def _message_id(conn: apsw.Connection, row: int) -> str:
     stored = mailbox_rows.get(conn, row)
     assert stored is not None  # noqa: S101 - it was stored in this transaction
@@ -129,7 +122,7 @@ def _message_id(conn: apsw.Connection, row: int) -> str:
 def _cause(conn: apsw.Connection, body: MailboxMessageBody) -> int | None:
     if body.because is None:
         return None
-    cause = mailbox_rows.get(conn, _row(conn, body.because))
+    cause = mailbox_rows.get(conn, messages.known(conn, body.because))
     # Otherwise the answer would go to people who did not ask the sender.
     if cause is None or cause.message.agent != body.sender:
         raise WrongState(f"message {body.because!r} was not for {body.sender!r}")
@@ -190,7 +183,7 @@ async def get_urgent(service: Service) -> list[UrgentMessageView]:
 async def get_mail(service: Service, *, id: str, query: LimitQuery) -> list[MailboxMessageView]:
     """List the messages in the agent's mailbox, oldest first. They stay there."""
     known_agent(service.reader, id)
-    return list(map(_view, mailbox_rows.pending(service.reader, id, now_ms=clock.now_ms(), limit=query.limit)))
+    return list(map(_view, mailbox_rows.pending(service.reader, id, now_ms=service.now_ms(), limit=query.limit)))
 
 
 @endpoint("POST", "/api/agents/{id}/mail/consume", _UNKNOWN)
@@ -203,14 +196,14 @@ async def consume(service: Service, *, id: str) -> list[MailboxMessageView]:
 @endpoint("GET", "/api/messages/{id}/thread", {404: "there is no such message"})
 async def get_thread(service: Service, *, id: str) -> list[MailboxMessageView]:
     """List the thread of a message, oldest first."""
-    return list(map(_view, mailbox.thread(service.reader, _row(service.reader, id))))
+    return list(map(_view, mailbox.thread(service.reader, messages.known(service.reader, id))))
 
 
 @endpoint(
     "POST",
     "/api/messages/{id}/reply",
     {
-        404: "there is no such message, or its writer does not exist any more",
+        404: "there is no such message, or its writer no longer exists",
         409: "agents wrote to each other too often",
     },
 )
@@ -220,7 +213,7 @@ async def post_reply(service: Service, *, id: str, body: ReplyBody) -> SentReply
     def work(conn: apsw.Connection) -> SentReply:
         sent = mailbox.reply(
             conn,
-            _row(conn, id),
+            messages.known(conn, id),
             body.body,
             msg_type=body.msgType,
             urgency=body.urgency,

@@ -130,7 +130,7 @@ def _enqueue(
 def _reset_requested_at(flag: Path) -> int | None:
     """When TinyAGI's ``/reset @agent`` or ``reset`` left the reset file, in ms UTC; None if it did not."""
     try:
-        return flag.stat().st_mtime_ns // 1_000_000
+        return clock.of_machine(flag.stat().st_mtime_ns // 1_000_000)
     except OSError:
         return None
 
@@ -198,7 +198,7 @@ async def get_message(service: Service, *, id: str, query: WaitQuery) -> Message
         await service.news(left)
     story = None if row is None else message_views.story(service.reader, row)
     if story is None:
-        raise RequestRefused(404, f"no message {id!r}")
+        raise messages.unknown(id)
     return story
 
 
@@ -210,9 +210,7 @@ async def cancel_message(service: Service, *, id: str) -> Ok:
     """
 
     def work(conn: apsw.Connection) -> None:
-        row = messages.find(conn, id)
-        if row is None:
-            raise RequestRefused(404, f"no message {id!r}")
+        row = messages.known(conn, id)
         now_ms = clock.now_ms()
         cancellations.cancel(conn, row, reason="cancelled over the API", now_ms=now_ms)
 

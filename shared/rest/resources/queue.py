@@ -80,7 +80,7 @@ class PendingQuery(QueueQuery):
 async def queue_status(service: Service) -> QueueStatus:
     """Count the messages and responses by state."""
     found = messages.counts(service.reader)
-    now_ms = clock.now_ms()
+    now_ms = service.now_ms()
     planned = messages.planned_by_agent(service.reader, now_ms=now_ms)
     return {
         "incoming": max(0, found["pending"] - sum(planned.values())),
@@ -96,7 +96,7 @@ async def queue_status(service: Service) -> QueueStatus:
 @endpoint("GET", "/api/queue/agents")
 async def queue_agents(service: Service) -> list[AgentQueue]:
     """Count the pending and processing messages of each agent that has any; not those that are planned for later."""
-    planned = messages.planned_by_agent(service.reader, now_ms=clock.now_ms())
+    planned = messages.planned_by_agent(service.reader, now_ms=service.now_ms())
     found = message_views.open_by_agent(service.reader)
     for each in found:
         each["pending"] -= min(each["pending"], planned.get(each["agent"], 0))
@@ -106,7 +106,7 @@ async def queue_agents(service: Service) -> list[AgentQueue]:
 @endpoint("GET", "/api/queue/pending", {503: "too many long reads run at once: try again later"})
 async def queue_pending(service: Service, *, query: PendingQuery, request: Request) -> list[WaitingMessage]:
     """List the pending messages, scheduled ones included, oldest first, each with what it waits for."""
-    now_ms = clock.now_ms()
+    now_ms = service.now_ms()
     return await service.background_reads.read(lambda conn, _: _waiting(conn, query, now_ms=now_ms), request.receive)
 
 
@@ -124,7 +124,7 @@ def _why(conn: apsw.Connection, row: int, now_ms: int) -> Why | None:
 @endpoint("GET", "/api/queue/processing")
 async def queue_processing(service: Service, *, query: QueueQuery) -> list[ProcessingMessage]:
     """List the messages that turns are processing, oldest first."""
-    return message_views.processing(service.reader, now_ms=clock.now_ms(), limit=query.limit)
+    return message_views.processing(service.reader, now_ms=service.now_ms(), limit=query.limit)
 
 
 @endpoint("POST", "/api/queue/processing/{id}/kill", {404: "no turn is processing a message with this id"})
@@ -141,7 +141,7 @@ async def kill(service: Service, *, id: int) -> KilledTurn:
 @endpoint("GET", "/api/queue/dead", {503: "too many long reads run at once: try again later"})
 async def queue_dead(service: Service, *, query: QueueQuery, request: Request) -> list[DeadMessageView]:
     """List the dead messages, newest first, each with the reason."""
-    now_ms = clock.now_ms()
+    now_ms = service.now_ms()
     return await service.background_reads.read(lambda conn, _: _dead(conn, query, now_ms=now_ms), request.receive)
 
 

@@ -208,7 +208,7 @@ async def ack(service: Service, *, id: int) -> Ok:
 async def get_dead(service: Service, *, query: DeadQuery) -> list[DeadResponse]:
     """List the dead responses, each with the reason: sending failed, or no client fetched them; newest first."""
     wanted = filter_of(service.reader, query)
-    return response_views.dead_responses(service.reader, wanted, limit=query.limit, now_ms=clock.now_ms())
+    return response_views.dead_responses(service.reader, wanted, limit=query.limit, now_ms=service.now_ms())
 
 
 @endpoint("POST", "/api/responses/dead/retry")

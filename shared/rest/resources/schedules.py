@@ -135,7 +135,7 @@ class SchedulesQuery(Query):
     agent: str | None = None
 
 
-def schedule_view(conn: apsw.Connection, plan: Plan) -> ScheduleView:
+def schedule_view(conn: apsw.Connection, plan: Plan, *, now_ms: int) -> ScheduleView:
     """The plan as the API shows it."""
     session = sessions.get(conn, plan.session_id) if plan.session_id else None
     view: Any = {
@@ -154,7 +154,7 @@ def schedule_view(conn: apsw.Connection, plan: Plan) -> ScheduleView:
         "nextAt": plan.scheduled_at,
         "session": "own" if session is not None and session.series_id is not None else "chat",
         "sessionId": session.session_id if session is not None else None,
-        **_why(conn, plan).as_fields(),
+        **_why(conn, plan, now_ms).as_fields(),
     }
     if plan.chat_id is not None:
         view["chatId"] = plan.chat_id
@@ -164,14 +164,13 @@ def schedule_view(conn: apsw.Connection, plan: Plan) -> ScheduleView:
     return view  # type: ignore[no-any-return]
 
 
-def _why(conn: apsw.Connection, plan: Plan) -> Why:
+def _why(conn: apsw.Connection, plan: Plan, now_ms: int) -> Why:
     """Why the live row has not run, or was not sent."""
-    now_ms = clock.now_ms()
     if plan.kind == "message":
         message = why.message(conn, plan.id, now_ms=now_ms)
         return why_sentences.of_message(message, now_ms=now_ms) if message is not None else Why("planned", "")
     response = why.response(conn, plan.id, now_ms=now_ms)
-    return why_sentences.of_response(response, plan.channel, now_ms) if response is not None else Why("planned", "")
+    return why_sentences.of_response(response, now_ms=now_ms) if response is not None else Why("planned", "")
 
 
 def _plan_named(conn: apsw.Connection, name: str) -> Plan:
@@ -192,18 +191,25 @@ def _check_label(conn: apsw.Connection, label: str | None, series_id: str | None
 @endpoint("GET", "/api/schedules")
 async def get_schedules(service: Service, *, query: SchedulesQuery) -> list[ScheduleView]:
     """List the schedules, soonest first. A schedule that ran once and has ended is not in the list."""
-    conn = service.reader
-    return [schedule_view(conn, plan) for plan in series.every(conn) if query.agent in (None, "", plan.agent)]
+    conn, now_ms = service.reader, service.now_ms()
+    plans = [plan for plan in series.every(conn) if query.agent in (None, "", plan.agent)]
+    return [schedule_view(conn, plan, now_ms=now_ms) for plan in plans]
 
 
 @endpoint("POST", "/api/schedules", {400: "it could never run; the error says why", 404: "there is no such agent"})
 async def post_schedule(service: Service, *, body: NewScheduleBody) -> SavedSchedule:
     """Schedule a message for an agent."""
-    plan = await service.change(lambda conn: _schedule(conn, body, service, now_ms=clock.now_ms()), "dispatch")
-    return {"ok": True, "schedule": schedule_view(service.reader, plan)}
+    plan = await service.change(lambda conn: schedule(conn, body, service, now_ms=clock.now_ms()), "dispatch")
+    return {"ok": True, "schedule": schedule_view(service.reader, plan, now_ms=service.now_ms())}
 
 
-def _schedule(conn: apsw.Connection, body: NewScheduleBody, service: Service, *, now_ms: int) -> Plan:
+def schedule(conn: apsw.Connection, body: NewScheduleBody, service: Service, *, now_ms: int) -> Plan:
+    """Make the schedule.
+
+    Raises:
+        RequestRefused: there is no such agent, chat or user, or nothing can be sent there.
+        ConfigInvalid: it could never run.
+    """
     if bool(body.cron) == bool(body.runAt):
         raise RequestRefused(400, "either cron or runAt is required")
     zone = body.timezone or service.settings.timezone
@@ -298,12 +304,12 @@ def _direct_chat(conn: apsw.Connection, user_id: int, *, now_ms: int) -> int:
 async def put_schedule(service: Service, *, id: str, body: ScheduleChangeBody) -> SavedSchedule:
     """Change the given fields, from the next run that has not begun. ``enabled`` pauses or resumes the schedule."""
     plan = await service.change(lambda conn: _change(conn, id, body, now_ms=clock.now_ms()), "dispatch", "deliver")
-    return {"ok": True, "schedule": schedule_view(service.reader, plan)}
+    return {"ok": True, "schedule": schedule_view(service.reader, plan, now_ms=service.now_ms())}
 
 
 def _change(conn: apsw.Connection, name: str, body: ScheduleChangeBody, *, now_ms: int) -> Plan:
     plan = _plan_named(conn, name)
-    before = schedule_view(conn, plan)
+    before = schedule_view(conn, plan, now_ms=now_ms)
     for fixed in _FIXED:
         if getattr(body, fixed) not in (None, before.get(fixed)):
             raise RequestRefused(400, f"{fixed} can't change: delete the schedule and make a new one")
@@ -323,7 +329,7 @@ def _change(conn: apsw.Connection, name: str, body: ScheduleChangeBody, *, now_m
 
 @endpoint("DELETE", "/api/schedules/{id}", {404: "there is no such schedule", 409: "its only run has begun"})
 async def delete_schedule(service: Service, *, id: str) -> Ok:
-    """Delete a schedule, by its id or its label. A run that has begun goes on."""
+    """Delete a schedule, by its id or its label. A run that has begun continues."""
     await service.change(lambda conn: series.cancel(conn, _plan_named(conn, id).series_id, now_ms=clock.now_ms()))
     return OK
 
@@ -334,7 +340,7 @@ async def get_runs(service: Service, *, id: str, query: LimitQuery) -> list[RunV
     conn = service.reader
     with contextlib.suppress(RequestRefused):
         id = _plan_named(conn, id).series_id
-    found = runs.of_series(conn, id, now_ms=clock.now_ms(), limit=query.limit)
+    found = runs.of_series(conn, id, now_ms=service.now_ms(), limit=query.limit)
     if not found:
         _plan_named(conn, id)
     return found

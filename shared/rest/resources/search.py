@@ -1,6 +1,7 @@
 """Search the agents' histories for what people or agents said."""
 
 import re
+from collections.abc import Callable
 from typing import Literal
 
 import apsw
@@ -62,14 +63,14 @@ async def get_search(service: Service, *, query: SearchQuery, request: Request) 
 
 
 def _search(conn: apsw.Connection, query: SearchQuery, is_abandoned: IsAbandoned) -> SearchPage:
-    pattern = re.compile(re.escape(query.q), re.IGNORECASE)
+    search = _finder(query.q)
     found: list[SearchHit] = []
     before, seen = query.before, 0
     for _ in range(_MOST // _BATCH):
         texts = history.texts_before(conn, agent=query.agent, channel=query.channel, before=before, limit=_BATCH)
         for before, text in texts:
             seen += len(text or "")
-            hit = pattern.search(text) if text is not None else None
+            hit = search(text) if text is not None else None
             if hit is not None:
                 found.append(_hit(history.line(conn, before), hit))
             if len(found) == query.limit or seen > _MOST_CHARACTERS or is_abandoned():
@@ -77,6 +78,17 @@ def _search(conn: apsw.Connection, query: SearchQuery, is_abandoned: IsAbandoned
         if len(texts) < _BATCH:
             return {"found": found, "next": None}
     return {"found": found, "next": before}
+
+
+def _finder(words: str) -> Callable[[str], re.Match[str] | None]:
+    """Finds the first place of the words in a text, in any case. Pure.
+
+    Most texts have none. Where all is ASCII, the letters in lower case tell that in a fraction of the pattern's time.
+    """
+    pattern, lower = re.compile(re.escape(words), re.IGNORECASE), words.lower()
+    if not words.isascii():
+        return pattern.search
+    return lambda text: pattern.search(text) if not text.isascii() or lower in text.lower() else None
 
 
 def _hit(line: HistoryLine, hit: re.Match[str]) -> SearchHit:

@@ -42,7 +42,7 @@ class ChannelPauseView(TypedDict):
 
 
 class ChannelDeafView(TypedDict):
-    """The platform may send us no events since *since*, for this *reason*; *command* mends it, or the setting there."""
+    """The platform may send us no events since *since*, for this *reason*; *command* fixes it, or the setting there."""
 
     code: DeafCode
     reason: str
@@ -90,7 +90,7 @@ class LogLines(TypedDict):
 
 
 class WorkspaceSettings(TypedDict):
-    """The folder that holds the agents' folders."""
+    """The folder of the agents' folders."""
 
     path: str
     name: str
@@ -137,7 +137,7 @@ async def get_status(service: Service, *, request: Request) -> SystemStatus:
         "server": {"running": True, "port": server[1] or 0},
         "channels": _channel_statuses(service, is_delivering=is_delivering),
         "heartbeat": heartbeats.status(service.reader),
-        "replica": replica.summary(service, now_ms),
+        "replica": replica.summary(service, service.now_ms()),
     }
 
 

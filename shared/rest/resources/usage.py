@@ -72,7 +72,7 @@ async def get_usage(service: Service, *, query: UsageQuery) -> list[UsageView]:
 @endpoint("GET", "/api/usage/totals")
 async def get_usage_totals(service: Service, *, query: UsageTotalsQuery) -> list[UsageTotalView]:
     """Sum up the usage of a time, by agent, model and payment."""
-    since_ms, now_ms = query.since, clock.now_ms()
+    since_ms, now_ms = query.since, service.now_ms()
     if since_ms is None:
         since_ms = periods.containing("month", now_ms, service.settings.timezone).start_ms
     if query.until != named_rows.NEWEST:
@@ -87,7 +87,7 @@ async def get_usage_days(service: Service, *, query: UsageTotalsQuery) -> list[U
     """Sum up the usage of a time, by day, agent, model and payment, newest day first."""
     since_ms, zone = query.since, service.settings.timezone
     if since_ms is None:
-        since_ms = periods.containing("month", clock.now_ms(), zone).start_ms
+        since_ms = periods.containing("month", service.now_ms(), zone).start_ms
     return spending.days(service.reader, zone, agent=query.agent, since_ms=since_ms, until_ms=query.until)
 
 
@@ -98,7 +98,7 @@ async def get_budgets(service: Service, *, query: BudgetsQuery) -> list[BudgetVi
         service.reader,
         service.settings.timezone,
         agent=query.agent,
-        now_ms=clock.now_ms(),
+        now_ms=service.now_ms(),
         settled=service.settled_usage,
     )
 

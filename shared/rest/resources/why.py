@@ -10,7 +10,6 @@ from starlette.requests import Request
 from shared.core import page_links
 from shared.core.page_links import Page
 from shared.core.settings import Settings
-from shared.core.time import clock
 from shared.db.engine import past
 from shared.db.queue import messages
 from shared.db.views import spending, why, why_sentences
@@ -73,9 +72,9 @@ class WhyQuery(Query):
 async def get_why_of_message(service: Service, *, id: str) -> WhyView:
     """Read why a message has no answer yet, or that it has one."""
     row = messages.find(service.reader, id)
-    found = _of_message(service.reader, row, now_ms=clock.now_ms()) if row is not None else None
+    found = _of_message(service.reader, row, now_ms=service.now_ms()) if row is not None else None
     if found is None:
-        raise RequestRefused(404, f"no message {id!r}; GET /api/why looks among held and dropped ones too")
+        raise messages.unknown(id)
     return _with_page(found, service.settings)
 
 
@@ -99,7 +98,7 @@ async def get_why(service: Service, *, query: WhyQuery, request: Request) -> lis
     of = Of(query.ref, query.senderId, channel, platform_id)
     if (of.ref, of.sender_id, of.platform_id) == (None, None, None):
         raise RequestRefused(400, "name a message (ref), a sender (senderId) or a chat (chatId or platformId)")
-    now_ms = clock.now_ms()
+    now_ms = service.now_ms()
     row = messages.find(service.reader, of.ref) if of.ref is not None else None
     named = _of_message(service.reader, row, now_ms=now_ms) if row is not None else None
     if named is not None:

@@ -6,8 +6,9 @@ Sources: https://docs.anthropic.com/en/api/messages, https://platform.openai.com
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from shared.agents.host_access import Allowed
 
@@ -22,8 +23,7 @@ Needs = tuple[str, str | None]
 """What stands in a request, and the setting that allows it; None: no setting does."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRules:
+class RequestRules(msgspec.Struct, frozen=True):
     """One dialect.
 
     Attributes:

@@ -8,6 +8,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from shared.core.time import clock
 from shared.turns.gateway.dialects import part
 from shared.turns.gateway.tokens import Reason, Refusal
 
@@ -78,7 +79,7 @@ def retry_after_s(headers: Mapping[str, str], *, now_ms: int) -> float | None:
     except (KeyError, ValueError):
         return None
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return _sensible(max(0.0, at.timestamp() - now_ms / 1000))
+    return _sensible(max(0.0, at.timestamp() + clock.of_machine(0) / 1000 - now_ms / 1000))
 
 
 def _reason(status: int, headers: Mapping[str, str], error: Mapping[str, Any]) -> Reason | None:
@@ -104,7 +105,7 @@ def _until(headers: Mapping[str, str], error: Mapping[str, Any], now_ms: int) ->
     """When another request may succeed: the instant that the plan names, or the end of the wait."""
     for given in (headers.get("anthropic-ratelimit-unified-reset"), error.get("resets_at")):
         try:
-            at_s = float(given)  # type: ignore[arg-type]  # None is a TypeError
+            at_s = float(given) + clock.of_machine(0) / 1000  # type: ignore[arg-type]  # None is a TypeError
         except (TypeError, ValueError):
             continue
         if 0 < at_s - now_ms / 1000 < _LONGEST_WAIT_S:

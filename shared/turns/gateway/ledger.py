@@ -5,22 +5,22 @@ where what is under way could use the budget up, so that only one goes past it. 
 once, and kept up to date in memory: dispatch is the only process that writes usage.
 
 A request's estimate is in its turn's row before it goes out, and what it used takes the place of that. So a request
-that was under way when dispatch died is counted too.
+that was under way when dispatch died is counted too. Its model waits for that, so no thread is woken for it.
 """
 
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import apsw
+import msgspec
 
 from shared.conversation.access import budget_requests, people
 from shared.conversation.access.budget_requests import terms, used_up, whose
 from shared.core.time import periods
-from shared.core.time.periods import Period
+from shared.core.time.periods import Period, PeriodName
 from shared.db.access import user_roles, users
 from shared.db.queue import events
 from shared.db.spending import budgets, usage
@@ -35,7 +35,9 @@ NEARLY_PERCENT = 80
 class RunsWork(Protocol):
     """The writer of a function."""
 
-    def run(self, work: Callable[[apsw.Connection], Any], *, durable: bool = True) -> Awaitable[Any]:
+    def run(
+        self, work: Callable[[apsw.Connection], Any], *, durable: bool = True, alone: bool = False
+    ) -> Awaitable[Any]:
         """Do *work* in a transaction."""
 
 
@@ -46,8 +48,7 @@ class Estimate(NamedTuple):
     most: Tokens
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class UnderWay:
+class UnderWay(msgspec.Struct, frozen=True, eq=False):
     """A request that may go out, and what is written of it."""
 
     name: TurnName
@@ -79,6 +80,7 @@ class Ledger:
         self._timezone = timezone
         self._on_notice = on_notice
         self._sums: dict[tuple[str | None, str], tuple[int, Spent]] = {}
+        self._periods: dict[PeriodName, Period] = {}
         self._under_way: set[UnderWay] = set()
         self._settled = asyncio.Event()
 
@@ -99,7 +101,7 @@ class Ledger:
         found = UnderWay(name, model, paid_by, estimate.usual, self._cost(model, paid_by, estimate.usual), most)
         self._under_way.add(found)
         try:
-            await asyncio.shield(self._write(usage.add, found, found.usual, found.cost, now_ms=now_ms))
+            await self._write(usage.add, found, found.usual, found.cost, now_ms=now_ms)
         except BaseException:
             await asyncio.shield(self.withdraw(found, now_ms=now_ms))
             raise
@@ -129,7 +131,8 @@ class Ledger:
         self, work: Callable[..., None], request: UnderWay, tokens: Tokens, cost: int | None, *, now_ms: int
     ) -> Awaitable[Any]:
         known = {"name": request.name, "model": request.model, "paid_by": request.paid_by}
-        return self._writer.run(partial(work, **known, tokens=tokens, cost=cost, now_ms=now_ms), durable=False)
+        done = partial(work, **known, tokens=tokens, cost=cost, now_ms=now_ms)
+        return self._writer.run(done, durable=False, alone=True)
 
     def _cost(self, model: str, paid_by: PaidBy, tokens: Tokens) -> int | None:
         price = self._models.price(model) if paid_by == "key" else None
@@ -137,6 +140,8 @@ class Ledger:
 
     def _is_tight(self, agent: str, paid_by: PaidBy, most: Spent, now_ms: int) -> bool:
         """Whether this request and those under way could use a budget up together."""
+        if not self._under_way:
+            return False
         for budget in budgets.that_bind(self._reader, agent):
             if budget.unit == "money" and paid_by == "plan":
                 continue
@@ -144,7 +149,7 @@ class Ledger:
             if not others:
                 continue
             all_together = sum(_of(budget, each.most) for each in others) + _of(budget, most)
-            period = periods.containing(budget.period, now_ms, self._timezone)
+            period = self._period(budget, now_ms)
             if self._spent(budget, period) + all_together > budget.limit(period.start_ms):
                 return True
         return False
@@ -156,7 +161,7 @@ class Ledger:
                 continue
             if budget.unit == "money" and self._models.price(model) is None:
                 return Refusal("unpriced", _unpriced(budget, model))
-            period = periods.containing(budget.period, now_ms, self._timezone)
+            period = self._period(budget, now_ms)
             if self._spent(budget, period) >= budget.limit(period.start_ms):
                 await self._tell([(budget, "used_up", period)], now_ms)
                 return Refusal("budget", used_up(budget, period, self._timezone), period.end_ms)
@@ -186,7 +191,7 @@ class Ledger:
         due = [
             (budget, notice, period)
             for budget in budgets.that_bind(self._reader, agent)
-            for period in [periods.containing(budget.period, now_ms, self._timezone)]
+            for period in [self._period(budget, now_ms)]
             if (notice := _due(budget, self._spent(budget, period), period)) is not None
         ]
         await self._tell(due, now_ms)
@@ -203,6 +208,13 @@ class Ledger:
 
         await self._writer.run(work)
         self._on_notice()
+
+    def _period(self, budget: Budget, now_ms: int) -> Period:
+        """The day or month that has *now_ms*: mostly the one that the last request had."""
+        period = self._periods.get(budget.period)
+        if period is None or not period.start_ms <= now_ms < period.end_ms:
+            period = self._periods[budget.period] = periods.containing(budget.period, now_ms, self._timezone)
+        return period
 
     def _spent(self, budget: Budget, period: Period) -> int:
         key = (budget.agent, budget.period)

@@ -87,7 +87,7 @@ class ModelProxy:
         except RequestUnreadable as error:
             await _answer(send, error.status, _error(str(error)))
             return
-        work = asyncio.ensure_future(_Exchange(self, route, turn, scope, send).run(request))
+        work = asyncio.create_task(_Exchange(self, route, turn, scope, send).run(request))
         turn.requests.add(work)
         try:
             is_whole = await _run_unless_gone(work, receive)
@@ -300,10 +300,9 @@ async def _body(scope: Scope, receive: Receive) -> bytes | None:
     Raises:
         _Answered: it is too large.
     """
-    too_large = _Answered(413, _error(f"the request is larger than {MOST_BYTES} bytes"))
     said = dict(scope["headers"]).get(b"content-length", b"0")
     if said.isdigit() and int(said) > MOST_BYTES:
-        raise too_large
+        raise _too_large()
     parts, size = [], 0
     while True:
         message = await receive()
@@ -312,7 +311,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes | None:
         part = message.get("body", b"")
         size += len(part)
         if size > MOST_BYTES:
-            raise too_large
+            raise _too_large()
         parts.append(part)
         if not message.get("more_body", False):
             return b"".join(parts)
@@ -320,19 +319,20 @@ async def _body(scope: Scope, receive: Receive) -> bytes | None:
 
 async def _run_unless_gone(work: asyncio.Task[bool], receive: Receive) -> bool:
     """The outcome of *work*; False where it was cut off, because its program went away or its turn ended."""
-    gone = asyncio.ensure_future(_wait_until_gone(receive))
-    try:
-        await asyncio.wait([work, gone], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        gone.cancel()
-        work.cancel()
+    gone = asyncio.create_task(_wait_until_gone(receive))
+    gone.add_done_callback(lambda _: work.cancel())
     try:
         return await work
     except asyncio.CancelledError:
+        this = asyncio.current_task()
+        if this is not None and this.cancelling():
+            raise  # the server stops
         return False
     except Exception:  # the boundary of one request: the others go on
         log.exception("gateway.request_failed")
         return False
+    finally:
+        gone.cancel()
 
 
 async def _wait_until_gone(receive: Receive) -> None:
@@ -357,6 +357,10 @@ async def _answer(send: Send, status: int, body: Mapping[str, Any]) -> None:
     text = json.dumps(body).encode()
     await _start(send, status, [(b"content-type", b"application/json"), headers.length(text)])
     await send({"type": "http.response.body", "body": text, "more_body": False})
+
+
+def _too_large() -> _Answered:
+    return _Answered(413, _error(f"the request is larger than {MOST_BYTES} bytes"))
 
 
 def _between_turns(route: Route | None) -> _Answered:

@@ -9,11 +9,10 @@ Source: https://platform.openai.com/docs/api-reference/audio
 import asyncio
 import json
 import math
-import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from shared.core import logs
+from shared.core import chance, logs
 from shared.core.errors import SoundFailed
 from shared.core.sound_makers import SoundModel
 from shared.core.text import redaction
@@ -158,7 +157,7 @@ def _said(answer: bytes) -> str:
 
 def _form(fields: Mapping[str, str], file: str, media_type: str, content: bytes) -> tuple[bytes, bytes]:
     """A multipart body with one file, and its content type. Source: RFC 7578."""
-    boundary = f"postroom-{secrets.token_hex(16)}"
+    boundary = f"postroom-{chance.token_hex(16)}"
     head = "".join(
         f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
         for name, value in fields.items()

@@ -7,13 +7,14 @@ runs a turn.
 """
 
 import asyncio
-import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
+
+import msgspec
 
 from shared.agents.access import Toolbox
 from shared.agents.host_access import NOTHING, Allowed
+from shared.core import chance
 from shared.core.text import redaction
 from shared.db.spending.usage import TurnName
 
@@ -53,8 +54,7 @@ class Refusal(NamedTuple):
         return self.reason in ("budget", "unpriced", "quota", "login_refused")
 
 
-@dataclass(slots=True, eq=False)
-class ProgramTurn:
+class ProgramTurn(msgspec.Struct, eq=False):
     """The turn that a process is in.
 
     Attributes:
@@ -69,11 +69,10 @@ class ProgramTurn:
     on_refusal: Callable[[Refusal | None], None]
     tools: Toolbox | None = None
     allowed: Allowed = NOTHING
-    requests: set[asyncio.Task[bool]] = field(default_factory=set)
+    requests: set[asyncio.Task[bool]] = msgspec.field(default_factory=set)
 
 
-@dataclass(slots=True)
-class _Program:
+class _Program(msgspec.Struct):
     door: str
     upstream: str | None
     owner: tuple[str, str]  # agent and session
@@ -94,7 +93,7 @@ class TokenBook:
             upstream: the host of models that the program may use, by name; None: none.
             prefix: the form that the program wants a login to have.
         """
-        token = f"{prefix}{secrets.token_urlsafe(32)}"
+        token = f"{prefix}{chance.token_urlsafe(32)}"
         redaction.register_brief(token)
         self._programs[token] = _Program(door, upstream, (name.agent, name.session))
         return token

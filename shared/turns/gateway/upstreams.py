@@ -13,12 +13,12 @@ What makes text of sound, or sound of text, is dispatch's own request (``sound_m
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from shared.core.settings import FromEnvironment
@@ -123,8 +123,7 @@ class ModelUpstream(NamedTuple):
     beta: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """Where a request goes.
 
     Attributes:
@@ -134,8 +133,8 @@ class Route:
 
     upstream: ModelUpstream
     url: str
-    dialect: Dialect | None = field(default=None)
-    rules: RequestRules | None = field(default=None)
+    dialect: Dialect | None = msgspec.field(default=None)
+    rules: RequestRules | None = msgspec.field(default=None)
 
 
 _MESSAGES, _CHAT, _RESPONSES = MessagesDialect(), ChatDialect(), ResponsesDialect()

@@ -1,6 +1,6 @@
 """The MCP server by the official SDK: streamable HTTP, without sessions, each answer one JSON document.
 
-It serves the revisions 2026-07-28, 2025-11-25 and 2025-06-18; the SDK chooses by the request's header. It never asks
+It serves the revision 2026-07-28, and by ``older_revisions`` 2025-11-25, 2025-06-18 and those before. It never asks
 the client anything: a client whose call we answered may be gone. ``app`` imports this module late.
 """
 
@@ -13,10 +13,14 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecuritySettings
+from mcp.server.transport_security import RequestBodyLimitMiddleware, TransportSecuritySettings
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from shared.agents.access import Toolbox
+from shared.turns.mcp.older_revisions import OlderRevisions
 
 TOOLS = "postroom.tools"  # of the scope
 
@@ -35,16 +39,15 @@ class McpServer:
     """Serves the tools of many turns; each request brings its own."""
 
     def __init__(self) -> None:
+        server = sdk_server(_tools_of_request, _INSTRUCTIONS)
+        security = TransportSecuritySettings(
+            enable_dns_rebinding_protection=True,
+            allowed_hosts=["127.0.0.1:*", "localhost:*", "127.0.0.1", "localhost"],
+            allowed_origins=["http://127.0.0.1:*", "http://localhost:*"],
+        )
+        self._older = RequestBodyLimitMiddleware(OlderRevisions(server, security), _LARGEST_BODY)
         self._manager = StreamableHTTPSessionManager(
-            sdk_server(_tools_of_request, _INSTRUCTIONS),
-            json_response=True,
-            stateless=True,
-            security_settings=TransportSecuritySettings(
-                enable_dns_rebinding_protection=True,
-                allowed_hosts=["127.0.0.1:*", "localhost:*", "127.0.0.1", "localhost"],
-                allowed_origins=["http://127.0.0.1:*", "http://localhost:*"],
-            ),
-            max_request_body_size=_LARGEST_BODY,
+            server, json_response=True, security_settings=security, max_request_body_size=_LARGEST_BODY
         )
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -68,7 +71,10 @@ class McpServer:
 
     async def serve(self, tools: Toolbox, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request with these tools."""
-        await self._manager.handle_request({**scope, TOOLS: tools}, receive, send)
+        version = Headers(scope=scope).get(MCP_PROTOCOL_VERSION_HEADER)
+        is_older = version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
+        app = self._older if is_older else self._manager.handle_request
+        await app({**scope, TOOLS: tools}, receive, send)
 
 
 def _tools_of_request(context: _Context) -> Toolbox:
@@ -94,9 +100,20 @@ def sdk_server(tools_of: Callable[[_Context], Toolbox], instructions: str) -> Se
         text = types.TextContent(type="text", text=answer.text)
         return types.CallToolResult(content=[text], is_error=answer.is_error)
 
-    return Server(
-        "postroom", title="Postroom", instructions=instructions, on_list_tools=list_tools, on_call_tool=call_tool
+    server: Server[Any] = Server(
+        "postroom",
+        title="Postroom",
+        instructions=instructions,
+        get_tool_input_schema=_no_headers,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
     )
+    server.middleware.clear()  # the SDK's spans for OpenTelemetry: nothing here collects them
+    return server
+
+
+def _no_headers(_: str) -> None:
+    """No tool takes an argument as a header too. Unless told so, the SDK lists all tools before each call."""
 
 
 def _call_id(params: types.CallToolRequestParams) -> str | None:

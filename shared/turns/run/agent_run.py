@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, Self
 
 import apsw
+import msgspec
 
 from shared.agents import leftover_processes, memory, prompt, registry, session_files, skills
 from shared.agents.access import Toolbox
@@ -27,7 +28,7 @@ from shared.db.queue import sessions, spoken
 from shared.db.queue.claims import Claim
 from shared.db.queue.message_row import Message
 from shared.db.queue.sessions import Session
-from shared.db.roster import agents, memory_lines
+from shared.db.roster import memory_lines
 from shared.db.roster.agents import Agent
 from shared.db.spending.usage import TurnName
 from shared.db.views.history_index import path_of as index_of
@@ -38,7 +39,7 @@ from shared.queue.turns import Failure, TurnReply
 from shared.roster import tool_servers
 from shared.turns.gateway import ledger, turn_names
 from shared.turns.gateway.model_gateway import ModelGateway
-from shared.turns.run import already_said, auto_provider, lost_session, model_fallback, refusals
+from shared.turns.run import already_said, lost_session, model_fallback, refusals
 from shared.turns.run.answers import TurnAnswers
 from shared.turns.run.continuation import RunningContinuation, SaveOfProvider
 from shared.turns.run.doors import TurnDoors
@@ -52,11 +53,10 @@ from shared.turns.tools.outbox_files import FilePlace, FileTaker
 
 log = logs.get()
 
-BEGUN_ANEW = "(My memory of our conversation was lost; I went on from the last messages that are kept here.)"
+BEGUN_ANEW = "(My memory of our conversation was lost; I continued from the last messages that are kept here.)"
 
 
-@dataclass(frozen=True, slots=True)
-class AgentAnswer:
+class AgentAnswer(msgspec.Struct, frozen=True):
     """The agent answered.
 
     Attributes:
@@ -81,8 +81,7 @@ Outcome = AgentAnswer | Spared | Failure
 _MOST_TEXTS = 1000  # of one turn; each is a message to a person
 
 
-@dataclass(frozen=True, slots=True)
-class TurnWatch:
+class TurnWatch(msgspec.Struct, frozen=True):
     """What is told of a turn while it runs.
 
     Attributes:
@@ -110,6 +109,7 @@ async def run_agent(
     reader: apsw.Connection,
     settings: Settings,
     claim: Claim,
+    agent: Agent | None,
     save: SaveOfProvider,
     gateway: ModelGateway,
     tools: Toolbox,
@@ -123,6 +123,7 @@ async def run_agent(
     """Run the agent of *claim* within its time limit. Errors of the provider become a ``Failure``.
 
     Args:
+        agent: with the provider that runs its turns; None: it does not exist any more.
         save: stores the continuation that the provider gives while the turn runs.
         gateway: the way of the turn's program to models and tools.
         tools: of the turn.
@@ -133,11 +134,10 @@ async def run_agent(
         hear: makes text of voice messages.
         permissions: whom the turn's program asks before it does something.
     """
-    agent = agents.get(reader, claim.agent)
     session = sessions.get(reader, claim.session_id)
     if agent is None or session is None:
         return Failure(
-            f"agent {claim.agent!r} does not exist any more: create it again, then retry the message", retryable=False
+            f"agent {claim.agent!r} no longer exists: create it again, then retry the message", retryable=False
         )
     if all(each.channel == series.HEARTBEAT for each in claim.asked):
         why = ledger.spares(reader, agent.id, settings.timezone, now_ms=clock.now_ms())
@@ -148,7 +148,6 @@ async def run_agent(
     stopped = await gateway.stop(agent.id, now_ms=clock.now_ms())
     if stopped is not None:
         return refusals.failure_of(stopped)
-    agent = auto_provider.resolved(agent)
     doors = TurnDoors(gateway, turn_names.of(claim, session), tools, agent.config)
     note = already_said.note(reader, claim, now_ms=clock.now_ms())
     batch = tuple(turn_message(message, answered.get(message.id)) for message in claim.batch)
@@ -214,12 +213,7 @@ async def _run(
     limit_s = (agent.turn_timeout_ms or settings.turn_timeout_ms) / 1000
     try:
         try:
-            turn = replace(
-                _turn(claim, agent, session, settings, doors, batch, sandboxes),
-                permissions=permissions,
-                remembered=_remembered(reader, agent, session),
-                tool_servers=tool_servers.of_program(reader, agent),
-            )
+            turn = _turn(reader, claim, agent, session, settings, doors, batch, sandboxes, permissions)
             facts = TurnFacts.of(reader, claim, turn, settings)
             async with asyncio.timeout(limit_s) as limit:
                 doors.ends_with(limit)
@@ -255,6 +249,7 @@ async def _run(
 
 
 def _turn(
+    reader: apsw.Connection,
     claim: Claim,
     agent: Agent,
     session: Session,
@@ -262,6 +257,7 @@ def _turn(
     doors: TurnDoors,
     batch: tuple[TurnMessage, ...],
     sandboxes: Sandboxes | None,
+    permissions: TurnPermissions | None,
 ) -> Turn:
     folder = settings.agents_dir / (agent.folder or agent.id)
     owner_only.make_folder(folder)
@@ -283,10 +279,13 @@ def _turn(
         sandboxes=sandboxes,
         doors=doors,
         tools=doors.tools,
+        permissions=permissions,
         timezone=agent.timezone,
         memory_file=memory.read(folder),
+        remembered=_remembered(reader, agent, session),
         is_with_strangers=session.strangers_at is not None,
         skills=skills.of_agent(folder),
+        tool_servers=tool_servers.of_program(reader, agent),
     )
 
 
@@ -331,7 +330,8 @@ def _with_models(
 
     def run_with(model: str | None) -> AsyncGenerator[ProviderEvent, None]:
         doors.refusal = None  # of the model before
-        return lost_session.run(registry.get(agent.provider), replace(turn, model=model), facts.earlier, story)
+        with_model = turn if model == turn.model else replace(turn, model=model)
+        return lost_session.run(registry.get(agent.provider), with_model, facts.earlier, story)
 
     def cause(failed: Failed) -> FailureCode:
         guess = Failure(failed.reason, code=failed.code)

@@ -32,20 +32,25 @@ def resolved(agent: Agent) -> Agent:
     return replace(agent, provider=agent.chosen_provider)
 
 
-async def choose(
+async def agent_of(
     reader: apsw.Connection,
     writer: RunsWork,
     claim: Claim,
     look: Callable[[], Readiness] | None = None,
-) -> None:
-    """Choose for the agent of *claim*, if its provider is ``auto`` and nothing is chosen yet.
+) -> Agent | None:
+    """The agent of *claim* with the provider that runs its turns, which is chosen now where none is; None: it is gone.
 
     Args:
         look: what this machine has; None: look there.
     """
     agent = agents.get(reader, claim.agent)
-    if agent is None or agent.provider != registry.AUTO or agent.chosen_provider is not None:
-        return
+    if agent is not None and agent.provider == registry.AUTO and agent.chosen_provider is None:
+        await _choose(writer, claim, agent, look)
+        agent = agents.get(reader, claim.agent)
+    return None if agent is None else resolved(agent)
+
+
+async def _choose(writer: RunsWork, claim: Claim, agent: Agent, look: Callable[[], Readiness] | None) -> None:
     now_ms = clock.now_ms()
     found = await asyncio.to_thread(look or partial(_look, now_ms))
     if found.provider == readiness.NOTHING:

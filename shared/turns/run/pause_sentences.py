@@ -15,14 +15,14 @@ def for_people(pause: AgentPause, agent: Agent, *, now_ms: int) -> str:
     if pause.until is not None:
         return f"The agent can't answer until {_instant(pause.until, agent.timezone, now_ms=now_ms)}. {_WAITS} then."
     if pause.paused_by == "operator":
-        return f"The operator has paused the agent. {_WAITS} when it goes on."
+        return f"The operator has paused the agent. {_WAITS} when it continues."
     return f"The agent can't answer at the moment, and its operator knows. {_WAITS} when it can."
 
 
 def for_operators(pause: AgentPause, agent: Agent) -> str:
     """What an owner or admin reads, once for each pause; Markdown."""
     name = cards.escape(cards.line(agent.name, cards.LONGEST_NAME))
-    ends = "It goes on by itself"
+    ends = "It continues by itself"
     if pause.until is not None:
         ends += f" at {_instant(pause.until, agent.timezone, now_ms=None)}"
     elif pause.check_at is not None:

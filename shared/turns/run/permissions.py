@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import apsw
 
@@ -100,9 +100,9 @@ class TurnPermissions:
             log.exception("permission.not_asked", turn=self._claim.token)
             return _UNREADABLE
 
-    async def close(self) -> None:
-        """The turn is over: the cards of its open questions say so."""
-        await asyncio.gather(*self._leaving, return_exceptions=True)
+    def close(self) -> "asyncio.Future[Any]":
+        """The turn is over: the cards of its open questions say so. Without any, nothing is to be waited for."""
+        return asyncio.gather(*self._leaving, return_exceptions=True)
 
     def _begin(self, conn: apsw.Connection, asked: PermissionAsked) -> Approval | PermissionAnswer:
         """In one transaction: what answers it at once, or the approval to wait for."""

@@ -2,10 +2,10 @@
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import apsw
+import msgspec
 
 from shared.core import logs
 from shared.core.errors import ClaimLost
@@ -28,8 +28,7 @@ _PAUSES_S = (0.1, 0.5, 2.0, 5.0)  # a full disk or a long lock must not throw th
 _MOST_ATTEMPTS = 300
 
 
-@dataclass(slots=True)
-class Unwritten:
+class Unwritten(msgspec.Struct):
     """A turn that has ended, and whose rows don't say so yet: how it failed, or None where it was interrupted."""
 
     claim: Claim

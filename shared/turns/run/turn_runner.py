@@ -5,11 +5,12 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import apsw
+import msgspec
 
 from shared.agents import leftover_processes
 from shared.agents.base import Acted, ProviderEvent, Turn
@@ -42,8 +43,7 @@ from shared.turns.tools.toolbox import Caller, SessionToolbox
 log = logs.get()
 
 
-@dataclass(slots=True)
-class RunningTurn:
+class RunningTurn(msgspec.Struct):
     """A turn of this process.
 
     Attributes:
@@ -65,7 +65,7 @@ class RunningTurn:
     interrupted_by: str = turns.STOPPED
     telling: asyncio.Task[None] | None = None
     hears: bool = False
-    over: asyncio.Event = field(default_factory=asyncio.Event)
+    over: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     permissions: TurnPermissions | None = None
 
     def look(self) -> None:
@@ -144,13 +144,14 @@ class TurnRunner:
             except apsw.Error:
                 log.exception("turn.company_not_noted", turn=claim.token)
                 return Failure("it could not be written that a stranger takes part; the log of dispatch says why")
-            await auto_provider.choose(service.reader, service.writer, claim)
+            agent = await auto_provider.agent_of(service.reader, service.writer, claim)
             answered = await keep_answers(service, claim, claim.batch)
             async with self._shown(claim) as said:
                 return await run_agent(
                     service.reader,
                     service.settings,
                     claim,
+                    agent,
                     save,
                     self._gateway,
                     tools,

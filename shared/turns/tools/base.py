@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import apsw
+import msgspec
 from pydantic import BaseModel, ConfigDict
 
 from shared.channels.base import OutgoingFile
@@ -96,8 +97,7 @@ Speak = Callable[[Agent, str], Awaitable[bytes | None]]
 """A text as sound, in the voice of this agent; None: nothing speaks for it. It raises ``PostroomError``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(msgspec.Struct, frozen=True):
     """A tool: *description* is for a model, and says when to use it and what it answers.
 
     Attributes:

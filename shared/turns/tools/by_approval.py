@@ -17,7 +17,7 @@ Why = Annotated[str, Field(max_length=500, description="your reason, which the a
 
 class CreateAgent(Arguments):
     name: Annotated[str, Field(min_length=1, max_length=60)]
-    instructions: Annotated[str, Field(max_length=20_000, description="what the new agent is told before each turn")]
+    instructions: Annotated[str, Field(max_length=20_000, description="what the new agent reads before each turn")]
     own_bot: Annotated[
         str, Field(max_length=40, description="telegram: it gets a bot of its own there, which a person makes by a tap")
     ] = ""
@@ -137,7 +137,7 @@ TOOLS = (
     ),
     Tool(
         "reset_session",
-        "Ask an approver to begin this conversation anew, without what was said in it. The decision comes as a "
+        "Ask an approver to start this conversation over, without what was said in it. The decision comes as a "
         "message.",
         ResetSession,
         _reset_session,

@@ -77,7 +77,7 @@ def _send_poll(call: ToolCall, given: SendPoll) -> str:
         "poll": {"question": question, "options": options, "is_multiple": given.multiple, "hours": given.hours}
     }
     row = call.say(places.response(call, there, text, poll))
-    return f"Sent to {there.name} as message {row}. People see the votes there; they are not told to you."
+    return f"Sent to {there.name} as message {row}. People see the votes there; you do not."
 
 
 # -- send_sticker ------------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def _create_topic(call: ToolCall, given: CreateTopic) -> str:
     row = call.say(new._replace(thread_id=None, content=json.dumps(begun)))
     return (
         f"The topic {name!r} begins in {there.name} with your message {row}. What people write there comes from there. "
-        "If the chat has no topics, you are told."
+        "If the chat has no topics, you are notified."
     )
 
 

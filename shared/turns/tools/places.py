@@ -1,6 +1,6 @@
 """Where a tool speaks: the place of the turn, or a destination of the agent by its name. No name, no permission."""
 
-from dataclasses import dataclass
+import msgspec
 
 from shared.agents import prompt
 from shared.channels import registry
@@ -20,8 +20,7 @@ from shared.turns.tools.outbox_files import FileTaker
 _LISTED = 30  # destinations that an error names
 
 
-@dataclass(frozen=True, slots=True)
-class SpeakingPlace:
+class SpeakingPlace(msgspec.Struct, frozen=True):
     """A place where people read.
 
     Attributes:

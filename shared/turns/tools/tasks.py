@@ -79,7 +79,7 @@ def _chosen(call: ToolCall, given: BaseModel) -> dict[str, Any]:
     if chosen.get("script"):
         why_not = task_script.why_not_planned(call.agent.provider, call.agent.config)
         if why_not is None and not containment.available().is_leash:
-            why_not = "nothing holds a script in on this host"
+            why_not = "no sandbox confines a script on this host"
         if why_not is not None:
             raise ConfigInvalid(f"{why_not}: leave 'script' out, or ask for an operator, who may set it")
     return chosen
@@ -206,7 +206,7 @@ def _resume(call: ToolCall, given: OneTask) -> str:
 
 def _cancel(call: ToolCall, given: OneTask) -> str:
     plan = series.cancel(call.conn, _named(call, given.task).series_id, now_ms=call.now_ms)
-    return f"Cancelled {plan.series_id}: it does not run any more."
+    return f"Cancelled {plan.series_id}: it no longer runs."
 
 
 TOOLS = (
@@ -230,6 +230,6 @@ TOOLS = (
         kicks=("dispatch",),
     ),
     Tool("pause_task", "Pause a task until resume_task.", OneTask, _pause, is_repeatable=True, kicks=("dispatch",)),
-    Tool("resume_task", "Let a paused task go on.", OneTask, _resume, is_repeatable=True, kicks=("dispatch",)),
-    Tool("cancel_task", "End a task of this conversation for good.", OneTask, _cancel, kicks=("dispatch",)),
+    Tool("resume_task", "Resume a paused task.", OneTask, _resume, is_repeatable=True, kicks=("dispatch",)),
+    Tool("cancel_task", "End a task of this conversation.", OneTask, _cancel, kicks=("dispatch",)),
 )

@@ -204,7 +204,7 @@ TOOLS = (
     ),
     Tool(
         "list_team",
-        "See who of your teams works on what: since when, what waits, and what you handed over, with its deadline.",
+        "See what each agent of your teams works on: since when, what waits, what you handed over, with its deadline.",
         ListTeam,
         _list_team,
         reads=True,

@@ -15,17 +15,17 @@ import asyncio
 import contextlib
 import hashlib
 import json
-import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, Self
 
 import apsw
+import msgspec
 
 from shared.agents.access import ToolAnswer, ToolSpec
 from shared.agents.session_files import NotSendable
-from shared.core import ids, logs
+from shared.core import chance, ids, logs
 from shared.core.errors import ClaimLost, NotFound, PostroomError, WrongState
 from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
@@ -66,8 +66,7 @@ class RunsTools(Protocol):
         """Wake these functions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """The session whose agent calls.
 
     Attributes:
@@ -181,7 +180,7 @@ class SessionToolbox:
         return answer
 
     async def _brought(self, tool: Tool, checked: Arguments, key: str) -> spoken_files.Brought:
-        """The file that the call sends: a copy out of the outbox, or sound; none where it sends none (any more).
+        """The file that the call sends: a copy out of the outbox, or sound; none where it sends none (or no longer).
 
         Raises:
             ClaimLost: the turn is over.
@@ -263,6 +262,6 @@ def _key(tool: Tool, checked: Arguments, call_id: str | None, *, is_in_turn: boo
     one of its own.
     """
     if call_id is None and (tool.is_repeatable or not is_in_turn):
-        call_id = f"once_{secrets.token_hex(8)}"
+        call_id = f"once_{chance.token_hex(8)}"
     what = json.dumps([tool.name, checked.model_dump(mode="json"), call_id], sort_keys=True)
     return hashlib.sha256(what.encode()).hexdigest()[:32]

@@ -48,17 +48,9 @@ def coder(conn):
     )
 
 
-def to_the_end(conn, until):
-    async def go():
-        service = Dispatch(Settings.load())
-        service.worker.begin()
-        await until(lambda: set(column(conn, STATUS)) == {"completed"} and not service.worker.running)
-        await service.close()
-
-    asyncio.run(go())
-
-
-def test_after_a_kill_of_dispatch_in_mid_turn_the_next_attempt_goes_on_in_the_same_conversation(conn, until):
+def test_after_a_kill_of_dispatch_in_mid_turn_the_next_attempt_goes_on_in_the_same_conversation(
+    conn, until, to_the_end
+):
     put(conn, "hang", agent="coder")
 
     async def kill_it():
@@ -71,14 +63,14 @@ def test_after_a_kill_of_dispatch_in_mid_turn_the_next_attempt_goes_on_in_the_sa
             process.wait()
 
     asyncio.run(kill_it())
-    to_the_end(conn, until)
+    to_the_end()
     assert column(conn, "SELECT message FROM responses") == ["went on in thread-1"]
     assert row(conn, "messages")["retry_count"] == 0
 
 
-def test_a_turn_that_fails_after_its_first_line_is_tried_again_in_the_same_conversation(conn, until):
+def test_a_turn_that_fails_after_its_first_line_is_tried_again_in_the_same_conversation(conn, to_the_end):
     put(conn, "fail", agent="coder")
-    to_the_end(conn, until)
+    to_the_end()
     assert column(conn, "SELECT message FROM responses") == ["went on in thread-1"]
 
 
@@ -98,7 +90,7 @@ def test_an_interrupted_turn_is_repeated_in_the_same_conversation(conn, until):
     assert column(conn, "SELECT message FROM responses") == ["went on in thread-1"]
 
 
-def test_a_turn_that_ends_at_once_writes_its_session_once(conn, until):
+def test_a_turn_that_ends_at_once_writes_its_session_once(conn, to_the_end):
     """The write beside the turn is for turns that last: it would be a commit more for each of the others."""
     rows(conn, "CREATE TABLE writes (continuation TEXT) STRICT")
     rows(
@@ -107,5 +99,5 @@ def test_a_turn_that_ends_at_once_writes_its_session_once(conn, until):
     )
     make_owner(conn, "5")  # else the session notes that a stranger wrote
     put(conn, "hello")
-    to_the_end(conn, until)
+    to_the_end()
     assert column(conn, "SELECT continuation FROM writes") == ["1"]

@@ -16,14 +16,12 @@ from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings
 from shared.core.time import clock
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import messages
 from shared.db.roster import agents, chats
 from shared.queue import progress, turns
 from shared.queue.teamwork import mailbox
 from shared.roster import agents_and_teams, wirings
 from shared.runtime.kick import Kicker
-from shared.turns.run.turn_runner import RunningTurn
-from tests.liveness import processes_naming
+from tests.functions.dispatch.test_endings import KILLED
 from tests.support import TICK, column, make_agent, put, row, take
 
 STATUS = "SELECT status FROM messages ORDER BY id"
@@ -86,9 +84,9 @@ def test_sessions_run_in_parallel_up_to_the_limits(conn, monkeypatch):
 
 
 FAILURES = {
-    "told to fail": ("!fail", {}, "told to fail (attempt 1)", "pending"),
+    "failed on request": ("!fail", {}, "failed on request (attempt 1)", "pending"),
     "saying nothing": ("!silent", {}, "the agent said nothing", "pending"),
-    "told to reject": ("!reject", {}, "told to reject", "dead"),
+    "rejected on request": ("!reject", {}, "rejected on request", "dead"),
     "too slow": (
         "!slow 30",
         {"POSTROOM_TURN_TIMEOUT_MS": "100"},
@@ -148,8 +146,7 @@ def test_messages_for_a_retired_agent_go_dead_and_the_sender_is_told(conn):
         agents.retire(conn, "gone", now_ms=1)
     step()
     assert (
-        row(conn, "messages")["last_error"]
-        == "agent 'gone' does not exist any more: create it again, then retry the message"
+        row(conn, "messages")["last_error"] == "agent 'gone' no longer exists: create it again, then retry the message"
     )
     assert column(conn, "SELECT message FROM responses") == [turns.APOLOGY]
 
@@ -174,16 +171,10 @@ def test_an_agent_that_cannot_run_fails_only_its_own_turn(conn):
     )
 
 
-def test_a_failed_message_is_tried_again_until_it_works(conn, until):
+def test_a_failed_message_is_tried_again_until_it_works(conn, to_the_end):
     put(conn, "!fail 2")
 
-    async def go():
-        service = Dispatch(Settings.load())
-        service.worker.begin()
-        await until(lambda: column(conn, STATUS) == ["completed"])
-        await service.close()
-
-    asyncio.run(go())
+    to_the_end()
     assert column(conn, "SELECT message FROM responses") == ["Attempt 3 worked."]
     assert column(conn, "SELECT count(*) FROM events WHERE type = 'message_retry'") == [2]
 
@@ -249,121 +240,6 @@ def test_an_answer_can_name_the_message_that_it_answers(conn):
     assert rows(conn, "SELECT message, original_message FROM responses") == [("re two", "two"), ("re one", "one")]
 
 
-def test_a_stop_gives_the_turn_back_without_counting_an_attempt(conn):
-    put(conn, "!slow 300")
-
-    async def go():
-        service = Dispatch(Settings.load())
-        await service.claim_and_start()
-        while column(conn, STATUS) != ["processing"]:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
-        await service.close()
-
-    asyncio.run(go())
-    assert rows(conn, "SELECT status, retry_count, process_after, claimed_by FROM messages") == [
-        ("pending", 0, None, None)
-    ]
-
-
-def test_a_turn_that_lost_its_lease_ends_without_an_answer(conn, until, monkeypatch):
-    monkeypatch.setenv("POSTROOM_LEASE_MS", "1000")
-    put(conn, "!slow 300 too late")
-
-    async def go():
-        service = Dispatch(Settings.load())
-        await service.claim_and_start()
-        with transaction(conn):
-            rows(conn, "UPDATE messages SET claimed_by = 'thief'")
-        await until(lambda: not service.worker.running)
-        await service.close()
-
-    asyncio.run(go())
-    assert rows(conn, "SELECT status, claimed_by FROM messages") == [("processing", "thief")]
-    assert column(conn, "SELECT id FROM responses") == []
-
-
-def test_a_running_turn_renews_its_lease(conn, until, monkeypatch):
-    monkeypatch.setenv("POSTROOM_LEASE_MS", "1000")
-    put(conn, "!slow 300")
-
-    async def go():
-        service = Dispatch(Settings.load())
-        await service.claim_and_start()
-        first = row(conn, "messages")["lease"]
-        await until(lambda: row(conn, "messages")["lease"] > first)
-        await service.close()
-        return first
-
-    assert asyncio.run(go()) > 0
-
-
-def test_a_settlement_is_repeated_while_the_disk_is_full(conn):
-    put(conn, "hello")
-
-    async def go():
-        service = Dispatch(Settings.load())
-        rows(conn, "CREATE TRIGGER full BEFORE INSERT ON responses BEGIN SELECT raise(ABORT, 'full'); END")
-        await service.claim_and_start()
-        await asyncio.sleep(0.02)
-        rows(conn, "DROP TRIGGER full")
-        while service.worker.running:  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
-        await service.close()
-
-    asyncio.run(go())
-    assert column(conn, STATUS) == ["completed"]
-    assert column(conn, "SELECT message FROM responses") == ["You said: hello"]
-
-
-def test_a_new_dispatch_fails_the_turns_of_a_process_that_is_gone(conn, until):
-    put(conn, "hello")
-    take(conn)
-
-    async def go():
-        service = Dispatch(Settings.load())
-        service.worker.begin()
-        await until(lambda: column(conn, STATUS) == ["completed"])
-        await service.close()
-
-    asyncio.run(go())
-    assert column(conn, "SELECT type FROM events WHERE type = 'message_retry'") == ["message_retry"]
-    assert column(conn, "SELECT message FROM responses") == ["You said: hello"]
-
-
-KILLED = """
-import asyncio, sys
-from functions.dispatch import Dispatch
-from shared.agents.programs.limits import Limits
-from shared.core.settings import Settings
-
-async def main():
-    service = Dispatch(Settings.load())
-    service.worker.begin()
-    await asyncio.sleep(300)
-
-asyncio.run(main())
-"""
-
-
-def test_after_a_kill_in_mid_turn_the_message_is_answered_once(conn, until):
-    put(conn, "!slow 300")
-
-    async def go():
-        process = subprocess.Popen([sys.executable, "-c", KILLED])  # noqa: ASYNC220 - killed below
-        with process:
-            await until(lambda: column(conn, STATUS) == ["processing"])
-            process.kill()
-        rows(conn, "UPDATE messages SET message = '!slow 0 the answer'")
-        service = Dispatch(Settings.load())
-        service.worker.begin()
-        await until(lambda: column(conn, STATUS) == ["completed"])
-        await service.close()
-
-    asyncio.run(go())
-    assert column(conn, "SELECT message FROM responses") == ["the answer"]
-    assert row(conn, "messages")["retry_count"] == 0
-
-
 def test_a_kick_starts_a_turn_at_once(serving, conn, until, environment):
     async def go():
         async with serving(dispatch):
@@ -424,89 +300,6 @@ def test_the_log_names_turns_and_never_a_persons_text(conn, capfd):
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert {"turn.done", "turn.failed"} <= {line["event"] for line in told}
     assert "secret" not in done.stdout + done.stderr
-
-
-def test_a_turn_fails_with_a_reason_when_its_agents_row_is_gone(conn):
-    make_agent(conn, "short")
-    put(conn, agent="short")
-
-    async def go():
-        service = Dispatch(Settings.load())
-        rows(conn, "PRAGMA foreign_keys = OFF")
-        claim = take(conn, agent="short")
-        rows(conn, "DELETE FROM agents WHERE id = 'short'")
-        await service.runner.run(RunningTurn(claim, 10))
-        await service.close()
-
-    asyncio.run(go())
-    assert (
-        row(conn, "messages")["last_error"]
-        == "agent 'short' does not exist any more: create it again, then retry the message"
-    )
-
-
-LEAVER = """
-import json, os, subprocess, sys
-json.load(sys.stdin)
-left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", sys.argv[0]], start_new_session=True)
-open("shared/ready", "w").close()
-import time; time.sleep(600)
-"""
-
-
-async def until(condition):
-    for _ in range(6000):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    pytest.fail("not seen within a minute")
-
-
-ANSWERS_AND_STAYS = """
-import sys, time
-print('{"type": "result", "text": "the answer"}', flush=True)
-sys.stdin.read()
-open("shared/knows", "w").close()
-time.sleep(600)
-"""
-
-
-def test_a_stop_after_the_result_keeps_the_answer_although_the_program_has_not_ended(conn):
-    config = {"command": [sys.executable, "-I", "-c", ANSWERS_AND_STAYS]}
-    make_agent(conn, "stays", provider="command", config=config)
-    put(conn, agent="stays")
-
-    async def go():
-        service = Dispatch(Settings.load())
-        await service.claim_and_start()
-        await until((service.settings.agents_dir / "stays" / "shared" / "knows").exists)
-        await service.close()
-
-    asyncio.run(asyncio.wait_for(go(), 120))
-    assert (column(conn, STATUS), column(conn, "SELECT message FROM responses")) == (["completed"], ["the answer"])
-
-
-def test_a_cancelled_turn_leaves_no_process_not_even_in_another_session(conn, tmp_path):
-    program = tmp_path / "leaver.py"
-    program.write_text(LEAVER)
-    make_agent(conn, "leaver", provider="command", config={"command": [sys.executable, str(program)]})
-    waiting = put(conn, agent="leaver")
-
-    async def go():
-        service = Dispatch(Settings.load())
-        await service.claim_and_start()
-        note = service.settings.agents_dir / "leaver" / "shared" / "ready"
-        await until(note.exists)
-        assert len(processes_naming(str(program))) >= 2
-        with transaction(conn):
-            messages.cancel(conn, waiting, reason="by hand", now_ms=clock.now_ms())
-        await service.claim_and_start()
-        await until(lambda: not service.worker.running)
-        await service.close()
-
-    asyncio.run(asyncio.wait_for(go(), 120))
-    assert processes_naming(str(program)) == []
-    assert row(conn, "messages")["status"] == "cancelled"
 
 
 def test_an_agent_with_a_wrong_setting_waits_with_its_messages_until_it_is_mended(conn):

@@ -37,16 +37,16 @@ LIMITS = {
         {"memory_limit_mb": 50},
         f"x = bytearray(100_000_000); {WAITS}",
         "pending",
-        "the program and what it started held more than 50 MB, so Postroom ended it (memory_limit_mb of the agent is "
+        "the program and what it started used more than 50 MB, so Postroom ended it (memory_limit_mb of the agent is "
         "the limit; to change it: `emulator agents set coder --memory-limit MB`)",
     ),
     "disk_limit": (
         {"disk_limit_mb": 20},
         f"open('shared/large', 'wb').write(bytes(30_000_000)); {WAITS}",
         "dead",
-        "the program's folders held more than 20 MB, so Postroom ended it (disk_limit_mb of the agent is the limit; to "
+        "the program's folders used more than 20 MB, so Postroom ended it (disk_limit_mb of the agent is the limit; to "
         "change it: `emulator agents set coder --disk-limit MB`); what this turn wrote was deleted, the largest files "
-        "first, until they held less",
+        "first, until they used less",
     ),
     "crashed": ({}, "import sys; sys.exit(3)", "pending", "the program ended with code 3: nothing on standard error"),
     "killed": (

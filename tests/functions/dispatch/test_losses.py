@@ -10,7 +10,7 @@ from shared.db.engine import meta
 from shared.db.engine.connection import rows, transaction
 from shared.queue import turns
 from shared.queue.turns import RetryPolicy
-from tests.support import LEASE, NOW, column, put, row, take
+from tests.support import LEASE, NOW, put, row, take
 
 
 def begins(conn, *, ends_well=False):
@@ -82,20 +82,11 @@ def test_a_restored_database_or_another_host_speaks_against_no_message(conn, key
     assert rows(conn, "SELECT status, failure FROM messages") == [("pending", "process_gone")]
 
 
-def test_one_bad_message_does_not_take_its_neighbours_along(conn, until):
+def test_one_bad_message_does_not_take_its_neighbours_along(conn, to_the_end):
     for text in ("one", "!reject", "three"):
         put(conn, text)
 
-    async def go():
-        service = Dispatch(Settings.load())
-        service.worker.begin()
-        await until(
-            lambda: column(conn, "SELECT count(*) FROM messages WHERE status IN ('pending', 'processing')") == [0]
-        )
-        await until(lambda: not service.worker.running)
-        await service.close()
-
-    asyncio.run(go())
+    to_the_end()
     assert rows(conn, "SELECT message, status, retry_count FROM messages ORDER BY id") == [
         *(("one", "completed", 0), ("!reject", "dead", 1), ("three", "completed", 0))
     ]

@@ -23,19 +23,6 @@ def crew(conn):
         make_agent(conn, name)
 
 
-@pytest.fixture
-def to_the_end(conn, until):
-    """Runs a dispatch until there is nothing left to do."""
-
-    async def go():
-        service = Dispatch(Settings.load())
-        service.worker.begin()
-        await until(lambda: column(conn, OPEN) == [0] and not service.worker.running)
-        await service.close()
-
-    return lambda: asyncio.run(go())
-
-
 def test_two_agents_that_answer_everything_answer_each_other_once(conn, to_the_end):
     with transaction(conn):
         mailbox.send(conn, "alice", "bob", "hello", now_ms=NOW)

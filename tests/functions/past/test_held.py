@@ -1,6 +1,7 @@
 """On a copy of the past no function changes, runs or sends anything, however often it is started."""
 
 import asyncio
+import inspect
 
 import apsw
 import pytest
@@ -9,14 +10,19 @@ from functions import api, ingest, recurrence, sweep
 from functions.deliver import Deliver
 from functions.dispatch import Dispatch
 from shared.core.settings import Settings
-from shared.db.engine import past
+from shared.core.time import clock
+from shared.db.engine import past, restore_proofs
 from shared.db.engine.connection import rows, transaction
 from shared.db.engine.past import Past
+from shared.db.engine.restore_proofs import RestoreProof
+from shared.db.platforms import channel_pauses, channel_watches
+from shared.db.platforms.channel_watches import ChannelWatch
 from shared.db.queue import responses
 from shared.db.roster import agent_pauses
+from shared.rest import endpoints
 from shared.runtime.http_client import RequestNotSent
 from tests.serving import environment, serving
-from tests.support import LEASE, NOW, TICK, answer, dump, put, take
+from tests.support import LEASE, NOW, TICK, answer, dump, put, row, take
 
 __all__ = ["environment", "serving"]
 
@@ -158,6 +164,60 @@ def test_the_api_reads_and_refuses_what_would_change_or_deliver(full, serving):
     assert [each.status_code for each in read] == [200] * 3
     assert read[2].json()["past"]["txid"] == "0000000000000011"
     assert dump(full) == before
+
+
+def test_every_reason_is_of_the_instant_of_the_copy(full, serving):
+    at = 1_795_395_636_999  # the end of the second that the mark names
+    later = row(full, "messages", put(full, "later", chat="4", process_after=at + 60_000))["message_id"]
+    mark(full)
+    paths = (f"messages/{later}/why", f"why?ref={later}", "lists/waiting", "queue/pending", "past", "queue/agents")
+    one, search, listed, pending, past_, agents = (
+        each.json() for each in requests(serving, *(("GET", f"/api/{path}", None) for path in paths))
+    )
+    of_lists = [each for each in (*listed, *pending) if later in (each.get("id"), each.get("messageId"))]
+    for found in (one, *search, *of_lists):
+        assert (found["state"], found["until"]) == ("planned", at + 60_000)
+    assert len(of_lists) == 2
+    assert past_["past"]["at"] == at
+    assert [(each["pending"], each["processing"]) for each in agents] == [(2, 1)], "what is planned has not come in yet"
+
+
+def test_the_overview_names_the_channels_that_could_not_work_then(full, serving):
+    with transaction(full):
+        channel_pauses.pause(full, "discord", "the token is refused", check_at=NOW, now_ms=NOW)
+        why = ("not_registered", "no address is registered")
+        channel_watches.put(full, ChannelWatch("telegram", NOW, None, None, None, "deaf", *why, NOW))
+    mark(full)
+    (found,) = requests(serving, ("GET", "/api/overview", None))
+    assert [each["title"] for each in found.json()["needsYou"] if each["key"].startswith("said")] == [
+        "discord is paused, and its answers wait: the token is refused",
+        "telegram receives nothing: no address is registered",
+    ]
+
+
+def test_the_age_of_a_proof_is_that_at_the_instant_of_the_copy(full, serving):
+    at = 1_795_395_636_999  # the end of the second that the mark names
+    with transaction(full):
+        restore_proofs.add(
+            full, RestoreProof(at - DAY, "drill", "equal", "s3://b/p", "0" * 15 + "a", 40, 1000, 5000, 900, 2000)
+        )
+    mark(full)
+    status, replica = requests(serving, ("GET", "/api/status", None), ("GET", "/api/replica", None))
+    assert status.json()["replica"]["provenRestore"]["age"] == replica.json()["provenRestore"]["age"] == DAY // 1000
+
+
+NOT_OF_ROWS = {
+    "get_status": "how long the process runs",
+    "get_health": "how long the process runs",
+    "get_overview": "how long it is kept",
+    "get_pending": "a copy gives none away",
+}
+
+
+def test_no_list_asks_the_clock_itself():
+    """The service knows the instant of a copy of the past."""
+    reads = [each.run for each in endpoints.ENDPOINTS if each.method == "GET"]
+    assert {each.__name__ for each in reads if "clock.now_ms()" in inspect.getsource(each)} == NOT_OF_ROWS.keys()
 
 
 def test_what_waits_says_that_it_waits_in_the_past(full, serving):
@@ -305,7 +365,8 @@ def test_a_living_database_takes_no_replay(full, serving):
     answers = requests(serving, *asked)
     assert [each.status_code for each in answers] == [409, 409, 200]
     assert "an answer would go to people" in answers[0].json()["error"]
-    assert answers[2].json() == {"past": None}
+    found = answers[2].json()
+    assert (found["past"], abs(found["now"] - clock.now_ms()) < 60_000) == (None, True)
 
 
 def test_a_session_of_the_past_is_given_no_message(full, serving, conversation):

@@ -15,16 +15,10 @@ from shared.core.settings import Settings
 from shared.db.access import approvals, dropped, questions, rates
 from shared.db.engine import meta
 from shared.db.engine.connection import rows, transaction
-from shared.db.engine.write_ahead_log import WriteAheadLog
-from shared.db.queue import agent_messages, claims, conversations, events, forgotten_people, responses, sessions
+from shared.db.queue import agent_messages, conversations, events, forgotten_people, responses
 from shared.db.queue.agent_messages import AgentMessage
-from shared.db.queue.messages import NewMessage
 from shared.db.spending import usage
 from shared.db.spending.usage import Tokens, TurnName
-from shared.queue import series, turns
-from shared.queue.agent_notes import leave
-from shared.queue.series import When
-from shared.queue.turns import TurnReply
 from shared.runtime.kick import Listener
 from tests.approval_requests import LATE, POLICY, person
 from tests.functions.sweep.kit import DAY, NINE, SERIES, done, missed, run, sweep_at
@@ -34,7 +28,6 @@ SLOW = """
     SELECT max(n) FROM (WITH RECURSIVE numbers (n) AS (
         SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 20000) SELECT n FROM numbers)
 """  # a millisecond or more
-SECOND_HEADER = 48  # in the index of the log (the -shm file), see https://sqlite.org/walformat.html
 
 
 def completed(conn, count, **fields):
@@ -220,73 +213,6 @@ def test_questions_approvals_and_conversations_end_when_their_time_is_over(conn)
     assert done(sweep_at(NOW + 30 * 60_000 + 1)) == {"closed_conversations": 1}
 
 
-def own_session(conn, recurrence):
-    """A schedule with a session of its own, from NINE on; the row of the session."""
-    chat, chat_session = make_session(conn)
-    with transaction(conn):
-        task = NewMessage(
-            "task",
-            "telegram",
-            chat,
-            sender="Ana",
-            message="water",
-            agent="assistant",
-            session_id=chat_session,
-            kind="task",
-        )
-        new = series.own_session(conn, task, sessions.known(conn, chat_session), now_ms=NOW)
-        series.plan_message(conn, new, When(NINE, recurrence), now_ms=NOW)
-    return new.session_id
-
-
-def run_task(conn, session, now_ms):
-    """A turn of the session, with an answer."""
-    with transaction(conn):
-        claim = claims.claim(conn, "assistant", session, token="turn_a", now_ms=now_ms, lease_ms=LEASE, limit=9)
-        turns.settle(conn, claim, [TurnReply("done", claim.asked[0])], None, now_ms=now_ms)
-
-
-def status_of(conn, session):
-    return sessions.known(conn, session).status
-
-
-def test_the_own_session_of_a_schedule_is_closed_a_day_after_the_last_run(conn):
-    session = own_session(conn, None)
-    sweep_at(NINE + 9 * DAY)  # it waits: the agent is paused, or dispatch is away
-    assert status_of(conn, session) == "active"
-    run_task(conn, session, NINE)
-    with transaction(conn):
-        leave(conn, "an answer was not delivered", agent="assistant", session_id=session, origin=None, now_ms=NINE)
-    put(conn, "the answer of another agent")
-    rows(conn, f"UPDATE messages SET session_id = {session} WHERE message = 'the answer of another agent'")
-    assert "closed_sessions" not in done(sweep_at(NINE + DAY + 1))
-    rows(conn, "UPDATE messages SET status = 'completed' WHERE trigger = 1")
-    assert "closed_sessions" not in done(sweep_at(NINE + DAY))
-    assert done(sweep_at(NINE + DAY + 1))["closed_sessions"] == 1
-    assert status_of(conn, session) == "closed"
-    assert column(conn, "SELECT count(*) FROM sessions WHERE status = 'active' AND series_id IS NULL") == [1]
-    assert column(conn, "SELECT count(*) FROM messages WHERE status = 'pending'") == [0]
-
-
-def test_the_own_session_of_a_schedule_that_goes_on_stays_and_ends_with_it(conn):
-    session = own_session(conn, "0 9 * * *")
-    series_id = sessions.known(conn, session).series_id
-    run_task(conn, session, NINE)
-    rows(conn, "DELETE FROM messages WHERE status = 'pending'")  # it ended, and recurrence has not looked yet
-    rows(conn, "UPDATE messages SET recurrence = '0 9 * * *'")
-    sweep_at(NINE + 40 * DAY)
-    assert status_of(conn, session) == "active"
-    run(Recurrence, NINE + 40 * DAY)
-    with transaction(conn):
-        series.pause(conn, series_id, now_ms=NINE + 40 * DAY)
-    sweep_at(NINE + 80 * DAY)
-    assert status_of(conn, session) == "active"
-    with transaction(conn):
-        series.cancel(conn, series_id, now_ms=NINE + 80 * DAY)
-    assert done(sweep_at(NINE + 80 * DAY))["closed_sessions"] == 1
-    assert status_of(conn, session) == "closed"
-
-
 def test_the_older_lines_of_people_who_are_forgotten_are_deleted_by_slices(conn):
     _, session = make_session(conn)
     line = AgentMessage("assistant", "user", "telegram", "Ana", "m", "old", NOW, session)
@@ -355,59 +281,6 @@ def test_ended_approvals_are_kept_as_long_as_the_history(conn):
         approvals.decide(conn, made.approval_id, choice=0, decided_by="t", now_ms=NOW)
     assert done(sweep_at(NOW + 30 * DAY)) == {}
     assert done(sweep_at(NOW + 30 * DAY + 1))["pruned_approvals"] == 1
-
-
-def test_the_log_of_pruning_is_checkpointed_beside_the_writers(conn):
-    """No commit moves 40 MB: without Litestream, that held up all writers for 0.4 s."""
-    completed(conn, 2000)
-    rows(conn, "UPDATE messages SET message = hex(zeroblob(2000))")
-    ((_, written, moved),) = rows(conn, "PRAGMA wal_checkpoint(NOOP)")
-    assert (written > 2000, moved) == (True, 0)
-    sweep_at(NOW + 2 * DAY)
-    ((_, written, moved),) = rows(conn, "PRAGMA wal_checkpoint(NOOP)")
-    assert written - moved < 1000
-
-
-def test_a_look_at_the_log_while_a_commit_is_published_is_no_error(conn, db, capfd):
-    """A writer that publishes its commit writes the header of the index twice, and holds the write lock."""
-    log = WriteAheadLog(db)
-    assert not log.relieve()
-    with transaction(conn), db.with_name(f"{db.name}-shm").open("r+b") as index:
-        index.seek(SECOND_HEADER)
-        (before,) = index.read(1)
-        index.seek(SECOND_HEADER)
-        index.write(bytes([before ^ 1]))
-        index.flush()
-        assert not log.relieve()
-        index.seek(SECOND_HEADER)
-        index.write(bytes([before]))
-    log.close()
-    assert "checkpoint_failed" not in "".join(capfd.readouterr())
-
-
-def test_a_sweep_waits_while_a_reader_keeps_the_log_long_and_leaves_the_rest(conn, other):
-    """With each page more, the moment is nearer at which every writer waits."""
-    completed(conn, 603)
-    rows(other, "BEGIN")
-    rows(other, "SELECT count(*) FROM messages")
-    with transaction(conn):
-        rows(
-            conn,
-            "INSERT INTO events (type, data, created_at) VALUES ('x', json_object('x', hex(zeroblob(17000000))), 1)",
-        )
-    swept = run(partial(Sweep, longest_s=0.2), NOW + 2 * DAY)
-    first = swept.counts["pruned_messages"]
-    assert 0 < first <= 25, "one batch, which is smaller where the disk is slow"
-    assert "pruned_messages" in swept.left
-
-    rows(other, "COMMIT")
-    assert done(sweep_at(NOW + 2 * DAY))["pruned_messages"] == 602 - first
-
-
-def test_a_short_log_is_left_to_litestream(conn):
-    completed(conn, 300)
-    sweep_at(NOW + 2 * DAY)
-    assert rows(conn, "PRAGMA wal_checkpoint(NOOP)")[0][2] == 0
 
 
 def test_only_small_tables_are_analysed(conn):

@@ -13,13 +13,13 @@ from shared.conversation.access import permission_requests
 from shared.core.errors import ClaimLost
 from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import claims, responses
+from shared.db.queue import claims, ready_sessions, responses
 from shared.queue import turns
-from shared.queue.turns import TurnReply
+from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from shared.roster import alert_routes
 from shared.runtime.kick import Listener
-from tests.functions.sweep.kit import done, sweep_at
-from tests.support import LEASE, NOW, TICK, answer, column, dump, make_chat, make_owner, put, take
+from tests.functions.sweep.kit import DAY, done, sweep_at
+from tests.support import LEASE, NOW, TICK, answer, column, dump, make_agent, make_chat, make_owner, put, take
 
 
 def test_a_sweep_rescues_turns_and_sends_whose_process_is_gone(conn):
@@ -32,6 +32,24 @@ def test_a_sweep_rescues_turns_and_sends_whose_process_is_gone(conn):
     assert done(sweep_at(NOW + LEASE + 1)) == {"rescued_turns": 1, "rescued_sends": 1}
     assert column(conn, "SELECT status FROM messages UNION ALL SELECT status FROM responses") == ["pending", "pending"]
     assert done(sweep_at(NOW + LEASE + 2)) == {}
+
+
+def test_a_clock_that_is_set_back_lengthens_the_wait_of_no_retry_and_no_rescue(conn, environment):
+    make_agent(conn, "lost")
+    put(conn, chat="lost", agent="lost")
+    put(conn, chat="failed")
+    take(conn, chat="lost", agent="lost")
+    turns.fail(conn, take(conn, chat="failed"), Failure("it broke"), RetryPolicy(5, 5000, 300_000, 1.0), now_ms=NOW)
+    now, lease_ms = NOW - DAY, Settings.load().lease_ms
+    listener = Listener(environment, "dispatch")
+    assert done(sweep_at(now)) == {"bounded_waits": 2}
+    listener._socket.setblocking(False)
+    assert listener._socket.recv(16) == b"k"
+    listener.close()
+    assert ready_sessions.find(conn, now_ms=now + 4999) == []
+    assert [each.agent for each in ready_sessions.find(conn, now_ms=now + 5000)] == ["assistant"]
+    assert done(sweep_at(now + lease_ms)) == {}
+    assert done(sweep_at(now + lease_ms + 1)) == {"rescued_turns": 1}
 
 
 def test_a_lease_lasts_ten_minutes_without_renewal():

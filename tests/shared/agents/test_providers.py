@@ -59,11 +59,11 @@ ECHO = {
     "slow without words": ("!slow 0", 1, [Text("That took 0 s.", "m0")]),
     "slow into the past": ("!slow -5", 1, [Text("That took 0 s.", "m0")]),
     "slow by no number": ("!slow nan", 1, [Text("That took 0 s.", "m0")]),
-    "fail twice, the second time": ("!fail 2 fine", 2, [Failed("told to fail (attempt 2)")]),
+    "fail twice, the second time": ("!fail 2 fine", 2, [Failed("failed on request (attempt 2)")]),
     "fail twice, the third time": ("!fail 2 fine", 3, [Text("fine", "m0")]),
     "fail twice, wordless": ("!fail 2", 3, [Text("Attempt 3 worked.", "m0")]),
-    "fail for ever": ("!fail", 99, [Failed("told to fail (attempt 99)")]),
-    "reject": ("!reject", 1, [Failed("told to reject", retryable=False)]),
+    "fail for ever": ("!fail", 99, [Failed("failed on request (attempt 99)")]),
+    "reject": ("!reject", 1, [Failed("rejected on request", retryable=False)]),
     "silent": ("!silent", 1, []),
     "an unknown command is words": ("!dance", 1, [Text("You said: !dance", "m0")]),
     "a command in the middle is words": ("say !fail", 1, [Text("You said: say !fail", "m0")]),
@@ -398,5 +398,5 @@ def test_echo_answers_while_auto_has_nothing_to_choose_and_says_so():
         *(Init("1"), Text(f"{said}\n\nYou said: hello", "m0"), Text(f"{said}\n\na", "m1"), Text(f"{said}\n\nb", "m1")),
         Result(),
     ]
-    assert run(name, turn("!reject")) == [Init("1"), Failed("told to reject", retryable=False)]
+    assert run(name, turn("!reject")) == [Init("1"), Failed("rejected on request", retryable=False)]
     registry.get(name).check({"anything": "for later"})

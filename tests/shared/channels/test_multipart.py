@@ -94,7 +94,7 @@ def test_a_file_that_shrinks_while_it_is_sent_aborts_the_request(tmp_path):
         async for _ in pieces:
             os.truncate(given.path, PIECE_BYTES)
 
-    with pytest.raises(PermanentError, match="no longer as it was"):
+    with pytest.raises(PermanentError, match="has changed since it was"):
         asyncio.run(go())
 
 

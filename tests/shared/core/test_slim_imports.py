@@ -36,6 +36,22 @@ def test_a_late_module_is_loaded_by_the_first_call():
     subprocess.run([sys.executable, "-c", _LATE], check=True)
 
 
+_BARREN = """
+import sys
+from shared.core.slim_imports import barren
+with barren("importlib.metadata", "entry_points"):
+    from importlib.metadata import entry_points
+assert list(entry_points(group="pydantic")) == []
+assert "importlib.metadata" not in sys.modules
+import shared.core.settings
+assert "importlib.metadata" not in sys.modules
+"""
+
+
+def test_a_barren_function_finds_nothing_and_its_module_stays_unloaded():
+    subprocess.run([sys.executable, "-c", _BARREN], check=True)
+
+
 UNWANTED = {
     "aiohttp",
     "click",

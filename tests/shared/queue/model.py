@@ -318,7 +318,7 @@ class Model:
         self.advance(now)
 
     def acquit(self, now: int) -> None:
-        """Dispatch went away, which began just now, and with it no suspect: nothing speaks against what waited."""
+        """Dispatch went away, which began just now, and nothing ran that was there before: what waited is cleared."""
         for each in self.messages.values():
             is_lost = each.trigger and each.status == "pending" and each.failure == "process_gone"
             if is_lost and each.suspicion and each.updated_at <= now:  # the clock may have been set back since

@@ -27,7 +27,7 @@ from shared.queue import deliveries, turns
 from shared.queue.delivery_verdicts import DeliveryPolicy
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from tests.shared.queue import model
-from tests.shared.queue.model import CRON, GRID, Model
+from tests.shared.queue.model import CRON, GRID, LOSSES, Model
 from tests.support import NOW, answer, column, dump, make_agent, make_chat, make_session
 
 LEASE = 30_000
@@ -359,7 +359,8 @@ class Store(RuleBasedStateMachine):
             )
         assert [claim.token for claim in rescued] == lost
         suspects = [token for token in lost if any(self.model.is_suspect(each.id) for each in self.model.held(token))]
-        if everything and not (is_host_lost or suspects):
+        was_there = any(each.suspicion >= LOSSES["dispatch"] for token in lost for each in self.model.held(token))
+        if everything and not (is_host_lost or was_there):
             self.model.acquit(self.now)
         for token in lost:
             what = "dispatch" if token in suspects or not suspects else "dispatch, by another"
@@ -484,7 +485,7 @@ class Store(RuleBasedStateMachine):
             count = deliveries.rescue(self.conn, "telegram", SEND, now_ms=self.now, everything=everything)
         assert count == len(lost)
         for id_ in lost:
-            self.model.fail_send(id_, "the process that was sending went away", self.now, is_unknown=True)
+            self.model.fail_send(id_, "the process that was sending ended", self.now, is_unknown=True)
             self.model.advance_responses(self.now)
         self.learn_ids()
 

@@ -8,6 +8,7 @@ from shared.core.text import redaction
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, messages, ready_sessions, sessions
 from shared.db.queue.messages import NewMessage
+from shared.db.roster import agent_pauses
 from shared.queue import turns
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from tests.support import LEASE, NOW, column, dump, make_agent, make_session, put, row, take, texts
@@ -327,6 +328,34 @@ def test_a_message_that_takes_dispatch_down_whenever_it_runs_dies_at_last(conn):
     assert column(conn, "SELECT message FROM responses") == [turns.APOLOGY]
 
 
+def test_two_messages_that_each_take_dispatch_down_whenever_they_run_do_not_acquit_each_other(conn):
+    """The second comes while the first waits. Both end, and dispatch is there for everybody else."""
+    make_agent(conn, "assistant", concurrency=9, is_default=True)
+    chats, now = {}, NOW
+    for chat in ("100", "200"):
+        put(conn, chat=chat)
+        chats[column(conn, "SELECT max(session_id) FROM messages")[0]] = chat
+        until = now + (10_000 if chat == "100" else 7_200_000)
+        while now < until and "pending" in column(conn, "SELECT status FROM messages"):
+            ready = [chats[each.session_id] for each in ready_sessions.find(conn, now_ms=now)]
+            if ready:
+                lose(conn, *ready, now_ms=now)
+            now += 1000
+    assert column(conn, "SELECT status FROM messages") == ["dead", "dead"]
+
+
+def test_a_pause_of_its_agent_clears_no_message_that_takes_dispatch_down(conn):
+    """Else it would run again whenever an owner gives more of a budget, for ever."""
+    put(conn)
+    for number in range(20):
+        lose(conn, "100", now_ms=NOW + 2 * number * DAY)
+        if row(conn, "messages")["status"] == "pending":
+            now = NOW + (2 * number + 1) * DAY
+            fail(conn, take(conn, now_ms=now), Failure("it is used up", code="budget"), now_ms=now)
+            agent_pauses.try_all(conn, "budget", now_ms=now)
+    assert row(conn, "messages")["status"] == "dead"
+
+
 def test_ten_kills_of_dispatch_are_no_attempt_of_the_message_that_ran(conn):
     put(conn)
     for number in range(10):
@@ -382,7 +411,7 @@ def test_the_neighbours_of_a_message_that_takes_dispatch_down_lose_no_attempt(co
         put(conn, "beside", chat=f"chat {now}")
         lose(conn, "100", f"chat {now}", now_ms=now)
     suspicions = rows(conn, "SELECT message, suspicion FROM messages WHERE message <> 'c' AND message <> 'a'")
-    assert suspicions == [("bad", 30), ("beside", None), ("beside", 10), ("beside", None)]
+    assert suspicions == [("bad", 30), ("beside", 10), ("beside", 10), ("beside", None)]
     alone, now = [], NOW
     while (claim := take(conn, now_ms=now)) is not None:
         (asked,) = claim.asked

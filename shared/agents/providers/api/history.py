@@ -8,11 +8,11 @@ A file that is missing, or can't be read, means that the session is lost; it beg
 import contextlib
 import json
 import re
-import secrets
 from pathlib import Path
 from typing import Any
 
 from shared.agents import own_files
+from shared.core import chance
 from shared.core.errors import ConfigInvalid
 
 _FORM = re.compile(r"api-[0-9a-f]{24}")
@@ -57,7 +57,7 @@ def save(agent_folder: Path, session: str, messages: bytes, *, most_bytes: int, 
         ConfigInvalid: a link stands in the place of the folder.
         OSError: the file can't be written.
     """
-    name = f"api-{secrets.token_hex(12)}"
+    name = f"api-{chance.token_hex(12)}"
     text = json.dumps(bounded(json.loads(messages), most_bytes), ensure_ascii=False)
     path = own_files.write(agent_folder, f"{_place(session)}/{name}.json", text)
     for other in path.parent.glob("api-*.json"):

@@ -131,9 +131,7 @@ def _tool(toolbox: Toolbox, spec: ToolSpec, numbers: "count[int]", limit_s: floa
             async with asyncio.timeout(limit_s):
                 answer = await toolbox.call(spec.name, arguments, call_id=f"api-{next(numbers)}")
         except TimeoutError:
-            raise ToolFailed(
-                f"{spec.name} took longer than {limit_s:g} s. It may have been done all the same."
-            ) from None
+            raise ToolFailed(f"{spec.name} took longer than {limit_s:g} s. It may still have been done.") from None
         if answer.is_error:
             raise ToolFailed(answer.text)
         return answer.text

@@ -16,6 +16,7 @@ import uuid
 from shared.agents.programs.run import ProgramRun
 from shared.agents.providers.claude import invocation
 from shared.agents.providers.claude.stream import ClaudeHeard
+from shared.core import chance
 
 
 class ClaudeSteering:
@@ -46,7 +47,7 @@ class ClaudeSteering:
         """Tell the turn *text* too; whether the program took it."""
         if not self.hears:
             return False
-        name = str(uuid.uuid4())
+        name = str(uuid.UUID(bytes=chance.token_bytes(16), version=4))
         taken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._asked[name] = taken
         await self._running.write(invocation.further(text, name))

@@ -4,8 +4,9 @@ A line of another type, or of a later version, is nothing: only these say someth
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from shared.agents.access import PermissionAsked
 from shared.core.text import half_characters
@@ -13,45 +14,39 @@ from shared.core.text import half_characters
 _PARTIAL = b'{"type":"stream_event"'
 
 
-@dataclass(frozen=True, slots=True)
-class ClaudeBegan:
+class ClaudeBegan(msgspec.Struct, frozen=True):
     """The session is known. *servers*: the state of each MCP server, such as ``connected``."""
 
     session: str
     servers: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ClaudeCalls:
+class ClaudeCalls(msgspec.Struct, frozen=True):
     """The model calls a tool."""
 
     call: str
     tool: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClaudeCalled:
+class ClaudeCalled(msgspec.Struct, frozen=True):
     """The tool has answered."""
 
     call: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClaudeRetries:
+class ClaudeRetries(msgspec.Struct, frozen=True):
     """The model's host refused; the program asks again by itself. *status*: None where there was no answer."""
 
     status: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ClaudeLimit:
+class ClaudeLimit(msgspec.Struct, frozen=True):
     """The plan is used up, until *until_ms* (ms UTC) where that is known."""
 
     until_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ClaudeHeard:
+class ClaudeHeard(msgspec.Struct, frozen=True):
     """What becomes of a line of its input: ``queued``, ``started``, ``completed`` or ``cancelled``.
 
     *line*: the ``uuid`` that the line came with.
@@ -61,23 +56,20 @@ class ClaudeHeard:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClaudeAsks:
+class ClaudeAsks(msgspec.Struct, frozen=True):
     """The program asks something, and waits. *asked*: whether it may use a tool; None: another kind of request."""
 
     number: str
     asked: PermissionAsked | None
 
 
-@dataclass(frozen=True, slots=True)
-class ClaudeAsksNoMore:
+class ClaudeAsksNoMore(msgspec.Struct, frozen=True):
     """The program does not want the answer to its question *number* any more."""
 
     number: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClaudeResult:
+class ClaudeResult(msgspec.Struct, frozen=True):
     """The turn is over.
 
     Attributes:

@@ -10,9 +10,10 @@ writes its schema; the parts that are used here are kept in ``tests/shared/agent
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from shared.agents.access import PermissionAnswer, PermissionAsked
 from shared.agents.base import Failed, Init, Progress, ProviderEvent, Result
@@ -24,8 +25,7 @@ _NO_SUCH_METHOD = -32601
 _TOOLS = ("mcpToolCall", "commandExecution", "dynamicToolCall", "fileChange", "webSearch", "collabAgentToolCall")
 
 
-@dataclass(frozen=True, slots=True)
-class CodexSays:
+class CodexSays(msgspec.Struct, frozen=True):
     """A message for the program's standard input."""
 
     message: Mapping[str, Any]
@@ -42,16 +42,14 @@ class CodexSays:
         return found if isinstance(found, int) else 0
 
 
-@dataclass(frozen=True, slots=True)
-class CodexTool:
+class CodexTool(msgspec.Struct, frozen=True):
     """A tool call began, or is over."""
 
     is_over: bool
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CodexAsks:
+class CodexAsks(msgspec.Struct, frozen=True):
     """Codex asks whether it may do something, and waits."""
 
     number: object
@@ -63,8 +61,7 @@ class CodexAsks:
         return CodexSays({"id": self.number, "result": approvals.answer(self.method, is_allowed=found.is_allowed)})
 
 
-@dataclass(frozen=True, slots=True)
-class CodexAnswered:
+class CodexAnswered(msgspec.Struct, frozen=True):
     """The answer to a message that was sent while the turn ran. *is_taken*: codex does what it says."""
 
     number: int

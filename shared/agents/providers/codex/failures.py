@@ -5,8 +5,9 @@ Where the gateway refused a request, it knows the reason better: see ``shared/tu
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from shared.agents.base import Failed
 from shared.core.failures import FailureCode

@@ -5,8 +5,9 @@ ended for no known reason, or did not end before the next one began, the turn is
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from shared.agents.base import Acted, Failed, Init, Progress, ProviderEvent
 from shared.agents.providers.opencode import failures
@@ -17,8 +18,7 @@ MOST_BROKEN = 3  # steps in a row
 _FINAL = ("stop", "length", "content-filter")
 
 
-@dataclass(frozen=True, slots=True)
-class OpencodeAnswer:
+class OpencodeAnswer(msgspec.Struct, frozen=True):
     """A step has ended and no other follows: the answer, or "" where it said nothing."""
 
     text: str

@@ -6,8 +6,9 @@ Its models and tools are behind the gateway; it holds no key. The continuation i
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from shared.agents.base import Failed, Provider, ProviderEvent, Result, Turn
 from shared.agents.programs.installed import Installed

@@ -38,7 +38,7 @@ _AT_ONCE = 8  # so many jobs do not wait for the end of the turn: the process wo
 _END_LIMIT_S = 1.0
 _PATIENCE_S = 5.0  # less than the function has for a request, more than a slow disk takes
 _REAP_EVERY_S = 0.1
-_STOPPED = {"T": "it is stopped, as by SIGSTOP", "t": "a debugger holds it"}
+_STOPPED = {"T": "it is stopped, as by SIGSTOP", "t": "a debugger has stopped it"}
 _ON_THE_DISK = {"D": "it waits for the disk"}
 
 log = logs.get()

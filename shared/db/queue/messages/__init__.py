@@ -29,7 +29,17 @@ from shared.db.queue.messages.by_hand import (
     retry_many,
 )
 from shared.db.queue.messages.gathering import END, GO_ON, end_burst, go_on_burst
-from shared.db.queue.messages.looking import PLANNED, counts, files, find, id_of, planned_by_agent, statuses
+from shared.db.queue.messages.looking import (
+    PLANNED,
+    counts,
+    files,
+    find,
+    id_of,
+    known,
+    planned_by_agent,
+    statuses,
+    unknown,
+)
 from shared.db.queue.messages.pruning import prune
 from shared.db.queue.messages.storing import (
     HAS_EVENT,
@@ -64,10 +74,12 @@ __all__ = [
     "has_event",
     "id_of",
     "is_unannounced",
+    "known",
     "planned_by_agent",
     "prune",
     "replace",
     "retry",
     "retry_many",
     "statuses",
+    "unknown",
 ]

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import apsw
 
+from shared.core.errors import NotFound
 from shared.db.engine.connection import rows, scalar
 
 
@@ -12,6 +13,26 @@ def find(conn: apsw.Connection, message_id: str) -> int | None:
     """The row of the message with this visible id, or None."""
     found: int | None = scalar(conn, "SELECT id FROM messages WHERE message_id = :id", {"id": message_id})
     return found
+
+
+def known(conn: apsw.Connection, message_id: str) -> int:
+    """The row of the message with this visible id.
+
+    Raises:
+        NotFound: there is none.
+    """
+    row_id = find(conn, message_id)
+    if row_id is None:
+        raise unknown(message_id)
+    return row_id
+
+
+def unknown(message_id: str) -> NotFound:
+    """The error of an id that no message has."""
+    return NotFound(
+        f"no message {message_id!r}: it never became one (GET /api/why finds what was held or dropped), or it is older "
+        "than POSTROOM_RETENTION_MS"
+    )
 
 
 def id_of(conn: apsw.Connection, row_id: int) -> str:

@@ -177,7 +177,7 @@ def fail(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *,
         """
         UPDATE responses
            SET status = :status, retry_count = :retry_count, deliver_after = :deliver_after, last_error = :reason,
-               failure = :failure, unsent_since = :unsent_since, claimed_by = NULL, lease = NULL,
+               failure = :failure, unsent_since = :unsent_since, failed_at = :now, claimed_by = NULL, lease = NULL,
                part_started = CASE WHEN :failure = 'outcome_unknown' THEN part_started END
          WHERE id = :id AND status = 'delivering' AND claimed_by = :token
         RETURNING part_started
@@ -186,6 +186,7 @@ def fail(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *,
             **verdict.outcome,
             "status": verdict.status,
             "unsent_since": verdict.unsent_since,
+            "now": now_ms,
             "id": response.id,
             "token": response.token,
         },
@@ -200,7 +201,7 @@ def fail(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *,
 _SET_ASIDE = """
     UPDATE responses
        SET status = :status, retry_count = :retry_count, deliver_after = :deliver_after, last_error = :reason,
-           failure = :failure
+           failure = :failure, failed_at = :now
      WHERE id = :id AND status = 'pending'
 """
 
@@ -211,7 +212,7 @@ def set_aside(conn: apsw.Connection, response: Response, verdict: ResponseVerdic
     Raises:
         ClaimLost: it is no longer pending.
     """
-    conn.execute(_SET_ASIDE, {**verdict.outcome, "status": verdict.status, "id": response.id})
+    conn.execute(_SET_ASIDE, {**verdict.outcome, "status": verdict.status, "id": response.id, "now": now_ms})
     _check(conn, response)
     _event(conn, "response_dead" if verdict.dead else "response_retry", response, now_ms=now_ms, data=verdict.outcome)
 

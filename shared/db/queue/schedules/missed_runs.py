@@ -2,7 +2,7 @@
 
 =============  ==============================================================
 ``too_late``   it could not begin in time: the schedule's ``grace`` had passed
-``coalesced``  another run, late or long, stood for it
+``coalesced``  another run, late or long, replaced it
 ``ended``      it was due and had not begun when the series was cancelled
 =============  ==============================================================
 """

@@ -6,12 +6,12 @@ An endpoint that is away is reported within seconds; the program alone retries s
 import json
 import os
 import re
-import secrets
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from shared.core import chance
 from shared.core.errors import PermanentError, RetryableError
 from shared.db.engine.owner_only import UMASK
 from shared.db.replica.credentials import CredentialsMissing, CredentialsUnreachable
@@ -43,7 +43,7 @@ class Restorable(NamedTuple):
 
 def plan(url: str, *position: str) -> Restorable | None:
     """What a restore would give, or None when there is nothing to restore."""
-    target = Path("/nonexistent") / secrets.token_hex(8)  # the program refuses a target that exists; none is written
+    target = Path("/nonexistent") / chance.token_hex(8)  # the program refuses a target that exists; none is written
     command = [program(), "restore", "-dry-run", "-json", *position, "-o", str(target), url]
     done = run(url, command, timeout_s=PLAN_SECONDS)
     if done.returncode:

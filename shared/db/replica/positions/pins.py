@@ -12,9 +12,10 @@ latest commit.
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
+
+import msgspec
 
 from shared.core.errors import PermanentError
 from shared.core.time import clock
@@ -30,8 +31,7 @@ _SKEW_MS = 60_000  # clocks of two machines differ by less
 _EPOCH = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(msgspec.Struct, frozen=True):
     """One position of one replica: two readers with equal pins read equal rows.
 
     Args:
@@ -200,10 +200,10 @@ def _last_before(url: str, at: datetime) -> Restorable:
     if latest is None:
         raise missing(url)
     if _parse_timestamp(latest.timestamp) <= at:
-        if at.timestamp() * 1000 > clock.now_ms() + _SKEW_MS:
+        if at.timestamp() * 1000 > clock.machine_ms() + _SKEW_MS:
             raise ReplicaInvalid(
                 f"{asked} is in the future: the newest position of the replica is from {latest.timestamp}; name an "
-                "earlier instant, or leave it out where the newest is meant"
+                "earlier instant, or leave it out for the newest"
             )
         return _in_last_second(url, latest, at) if at - _parse_timestamp(latest.timestamp) < _SECOND else latest
     oldest = min(file["timestamp"] for file in stored_files(url))

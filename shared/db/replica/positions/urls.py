@@ -4,7 +4,7 @@ Credentials never come from the URL, which is pickled to workers and shown in pl
 """
 
 from ipaddress import ip_address
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from shared.db.replica.positions.errors import ReplicaInvalid
 
@@ -54,6 +54,14 @@ def shown(url: str) -> str:
     """The URL for people."""
     endpoint = endpoint_of(url)
     return url.partition("?")[0] + (f" at {endpoint}" if endpoint else "")
+
+
+def without_secrets(url: str) -> str:
+    """The URL to give to a command: of its query only the settings that are known, and no credentials."""
+    parts = urlsplit(url)
+    query = [(name, value) for name, value in parse_qsl(parts.query) if name in _S3_QUERY and "@" not in value]
+    place = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, place, parts.path, urlencode(query, safe=":/"), ""))
 
 
 def endpoint_of(url: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 from typing_extensions import TypedDict
 
-from shared.db.engine.connection import rows
+from shared.db.engine.connection import rows, savepoint
 
 LOOKED_AT = 5_000  # messages, and again answers
 _SHOWN = 120  # characters of a text
@@ -83,7 +83,7 @@ _RESPONSES = """
 
 def latest(conn: apsw.Connection, *, limit: int, now_ms: int) -> list[TalkPlace]:
     """The conversations in which something was said last, and then the others, the newest chat first."""
-    with conn:
+    with savepoint(conn):
         last, counts = _last_lines(conn, now_ms)
         active = sorted(last, key=lambda chat: -last[chat][0])[:limit]
         of_active = f"{_CHAT} WHERE id IN (SELECT value FROM json_each(:ids))"  # noqa: S608

@@ -4,16 +4,18 @@ from typing import Literal
 
 import apsw
 
-from shared.db.engine.connection import rows
-from shared.db.engine.named_rows import NEWEST
-from shared.db.views import books, history, why, why_sentences, work
+from shared.db.engine.connection import rows, savepoint
+from shared.db.views import history, why, why_sentences, work
+from shared.db.views.desk import pages
+from shared.db.views.desk.pages import Paged
+from shared.db.views.history import DroppedView
 from shared.db.views.why import Of
 from shared.db.views.why_sentences import Reason
 
 What = Literal["dropped", "held", "ignored"]
 
 
-class UnansweredRow(Reason):
+class UnansweredRow(Reason, Paged):
     """An event that got no answer; its text is not shown, or not kept.
 
     *what*: ``dropped``, ``held`` (for the *approval*), or ``ignored`` (a message that asked no agent, kept as context).
@@ -22,7 +24,6 @@ class UnansweredRow(Reason):
 
     what: What
     id: str
-    at: int
     channel: str
     chatId: int | None
     chatName: str | None
@@ -32,12 +33,13 @@ class UnansweredRow(Reason):
     approval: str | None
 
 
+TABLES = ("dropped", "held", "messages")
 _LOOKED_AT = 10_000  # messages
 _IGNORED = """
     SELECT id
       FROM messages
      WHERE id > (SELECT max(id) FROM messages) - :looked AND trigger = 0 AND from_agent IS NULL
-       AND created_at < :before
+       AND id < :before
      ORDER BY id DESC
      LIMIT :limit
 """
@@ -45,43 +47,52 @@ _CHAT = "SELECT id FROM chats WHERE channel = :channel AND platform_id = :platfo
 
 
 def read(
-    conn: apsw.Connection, *, what: What | None, code: str | None, before_ms: int, limit: int, now_ms: int
+    conn: apsw.Connection,
+    *,
+    what: What | None,
+    code: str | None,
+    cursor: str | None,
+    before_ms: int,
+    limit: int,
+    now_ms: int,
 ) -> list[UnansweredRow]:
-    """The newest before *before_ms*, newest first. What is ignored is looked for among the newest 10 000 messages."""
-    found: list[UnansweredRow] = []
-    with conn:
+    """The newest after *cursor* or before *before_ms*, newest first.
+
+    What is ignored is looked for among the newest 10 000 messages.
+    """
+    found: dict[str, list[tuple[int, UnansweredRow]]] = {}
+    with savepoint(conn):
+        below = pages.begin(conn, TABLES, cursor=cursor, before_ms=before_ms)
         if what in (None, "dropped"):
-            found += _dropped(conn, code, before_ms, limit)
+            dropped = history.dropped(conn, reason=code, before=below["dropped"], limit=limit)
+            found["dropped"] = [(each["id"], _dropped(conn, each)) for each in dropped]
         if code is None and what in (None, "held"):
-            found += [_held(conn, each) for each in why.held(conn, Of(), before_ms=before_ms, limit=limit)]
+            held = why.held(conn, Of(), before=below["held"], limit=limit)
+            found["held"] = [(each.id, _held(conn, each)) for each in held]
         if code is None and what in (None, "ignored"):
-            for (id_,) in rows(conn, _IGNORED, {"before": before_ms, "limit": limit, "looked": _LOOKED_AT}):
-                row = work.one(conn, id_, now_ms=now_ms)
-                if row is not None:
-                    found.append(_ignored(conn, row))
-    return sorted(found, key=lambda each: -each["at"])[:limit]
+            ids = rows(conn, _IGNORED, {"before": below["messages"], "limit": limit, "looked": _LOOKED_AT})
+            ignored = (work.one(conn, id_, now_ms=now_ms) for (id_,) in ids)
+            found["messages"] = [(each["row"], _ignored(conn, each)) for each in ignored if each is not None]
+    return pages.merged(below, found, limit=limit)
 
 
-def _dropped(conn: apsw.Connection, code: str | None, before_ms: int, limit: int) -> list[UnansweredRow]:
-    before = books.first_since(conn, "dropped", before_ms) if before_ms < NEWEST else NEWEST
-    return [
-        {
-            "what": "dropped",
-            "id": f"dropped_{each['id']}",
-            "at": each["createdAt"],
-            "channel": each["channel"],
-            "chatId": _chat_of(conn, each["channel"], each["platformId"]),
-            "chatName": each["chatName"],
-            "senderId": each["senderId"],
-            "sender": each["sender"] or "",
-            "code": each["code"],
-            "approval": None,
-            "state": "dropped",
-            "reason": each["reason"],
-            "until": None,
-        }
-        for each in history.dropped(conn, reason=code, before=before, limit=limit)
-    ]
+def _dropped(conn: apsw.Connection, row: DroppedView) -> UnansweredRow:
+    return {
+        "what": "dropped",
+        "id": f"dropped_{row['id']}",
+        "at": row["createdAt"],
+        "cursor": "",
+        "channel": row["channel"],
+        "chatId": _chat_of(conn, row["channel"], row["platformId"]),
+        "chatName": row["chatName"],
+        "senderId": row["senderId"],
+        "sender": row["sender"] or "",
+        "code": row["code"],
+        "approval": None,
+        "state": "dropped",
+        "reason": row["reason"],
+        "until": None,
+    }
 
 
 def _held(conn: apsw.Connection, facts: why.HeldFacts) -> UnansweredRow:
@@ -90,6 +101,7 @@ def _held(conn: apsw.Connection, facts: why.HeldFacts) -> UnansweredRow:
         "what": "held",
         "id": f"held_{facts.id}",
         "at": facts.created_at,
+        "cursor": "",
         "channel": facts.place.channel,
         "chatId": _chat_of(conn, facts.place.channel, facts.place.platform_id),
         "chatName": facts.place.chat_name,
@@ -106,6 +118,7 @@ def _ignored(conn: apsw.Connection, row: work.WorkRow) -> UnansweredRow:
         "what": "ignored",
         "id": row["id"],
         "at": row["createdAt"],
+        "cursor": "",
         "channel": row["channel"],
         "chatId": _chat_of(conn, row["channel"], row["platformId"]),
         "chatName": row["chatName"],

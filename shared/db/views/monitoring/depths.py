@@ -8,9 +8,10 @@ from shared.db.engine.connection import rows
 
 
 class Depth(NamedTuple):
-    """Open rows of one agent or channel in one state; *oldest_ms*: when the oldest was made, None where that is usual.
+    """Open rows of one agent or channel in one state; *oldest_ms*: since when the oldest waits, or None.
 
-    What is planned, paused or fetched by a client may be as old as it likes.
+    None: what is planned, paused or fetched by a client may wait as long as it likes. What was planned waits since it
+    was due; what runs has the age of its turn.
     """
 
     name: str
@@ -19,30 +20,36 @@ class Depth(NamedTuple):
     oldest_ms: int | None
 
 
-# :later holds what waits for an instant to come; one that failed before is tried again then.
+# `delayed` holds what had to wait for an instant, and still may; one that failed before is tried again then. The rest,
+# which may be much, comes from the index alone.
 MESSAGES = """
-    WITH later (id, failed) AS MATERIALIZED (
-        SELECT id, failure IS NOT NULL
+    WITH delayed (id, at, failed, since) AS MATERIALIZED (
+        SELECT id, process_after, failure IS NOT NULL,
+               iif(failure IS NULL, process_after, max(created_at, ifnull(scheduled_at, 0)))
           FROM messages
-         WHERE process_after > :now AND process_after IS NOT NULL AND status = 'pending' AND trigger = 1),
+         WHERE process_after IS NOT NULL AND status = 'pending' AND trigger = 1),
     open AS (
         SELECT m.agent,
                CASE WHEN m.status = 'processing' THEN 'running'
-                    WHEN l.failed = 0 THEN 'planned'
+                    WHEN d.at > :now AND d.failed = 0 THEN 'planned'
                     WHEN p.agent IS NOT NULL THEN 'paused'
-                    WHEN l.failed = 1 THEN 'retrying'
+                    WHEN d.at > :now THEN 'retrying'
                     ELSE 'due' END AS state,
+               iif(m.status = 'processing', (SELECT updated_at FROM messages WHERE id = m.id), d.since) AS since,
                m.id
           FROM messages m INDEXED BY messages_open
-          LEFT JOIN later l ON l.id = m.id
+          LEFT JOIN delayed d ON d.id = m.id
           LEFT JOIN agent_pauses p ON p.agent = m.agent AND p.state = 'paused'
          WHERE m.trigger = 1 AND (m.status = 'pending' OR m.status = 'processing')),
     found AS (
-        SELECT agent, state, count(*) AS number, min(id) AS oldest FROM open GROUP BY agent, state)
+        SELECT agent, state, count(*) AS number, min(since) AS since, min(id) FILTER (WHERE since IS NULL) AS oldest
+          FROM open
+         GROUP BY agent, state)
     SELECT f.agent, f.state, f.number,
            iif(f.state = 'planned' OR f.state = 'paused', NULL,
-               (SELECT created_at FROM messages WHERE id = f.oldest))
+               min(ifnull(f.since, m.created_at), ifnull(m.created_at, f.since)))
       FROM found f
+      LEFT JOIN messages m ON m.id = f.oldest
 """
 
 DEAD_MESSAGES = """

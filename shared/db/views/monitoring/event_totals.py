@@ -9,7 +9,7 @@ from typing import NamedTuple
 import apsw
 
 from shared.db.engine import meta
-from shared.db.engine.connection import rows, scalar
+from shared.db.engine.connection import rows, savepoint, scalar
 
 LONGEST_TAIL = 50_000  # events that a reader adds, 30 ms; where more wait, the sums stand still until sweep runs
 _COUNTED = "events_counted"
@@ -49,7 +49,7 @@ def add_up(conn: apsw.Connection, *, limit: int) -> int:
 
 def read(conn: apsw.Connection) -> list[EventTotal]:
     """The sums of now, in the order in which the types and names first came."""
-    with conn:  # of one instant
+    with savepoint(conn):  # of one instant
         after = _counted(conn)
         kept = rows(conn, "SELECT type, name, number FROM event_totals ORDER BY rowid")
         new = rows(conn, NEW, {"after": after, "last": after + LONGEST_TAIL})

@@ -5,20 +5,22 @@ clock, and of a full calendar only the newest are read.
 """
 
 import json
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from typing import Literal, NamedTuple
+from operator import itemgetter
+from typing import Literal
 from zoneinfo import ZoneInfo
 
 import apsw
+import msgspec
 from typing_extensions import TypedDict
 
 from shared.core.time import cron, periods
 from shared.core.time.durations import time_span
-from shared.db.engine.connection import rows
+from shared.db.engine.connection import rows, savepoint
 from shared.db.queue.schedules.message_series import MESSAGES
 from shared.db.queue.schedules.missed_runs import MissedRuns
 from shared.db.queue.schedules.response_series import RESPONSES
@@ -27,13 +29,15 @@ from shared.db.views import books, why, why_sentences
 from shared.db.views.schedules import runs
 from shared.db.views.schedules.runs import LATE_MS, Outcome, RunEnd
 
-LARGEST = 5_000  # rows of the days that are read
-SHOWN = 12  # runs of a series on a day that are told one by one
+LARGEST = 3_000  # rows of the days that are read
+SHOWN = 12  # runs of a series on a day that are told one by one, and fewer where there are many series
+_SHOWN_IN_ALL = 1_400
 _SERIES = 200
 _TOLD = 200  # runs of which it is looked up what they said
 _PLANNED = 600  # instants in all
 _BEGINS_LATE_MS = 2 * periods.length_ms("day", 0)  # a run that begins later than this is told on no day
 ONCE = "once"
+_TEXT = f"{RESPONSES.id_prefix}_"  # begins the id of a text without an agent, which has no story
 
 State = Literal["ran", "late", "failed", "cancelled", "skipped", "missed", "running", "waits", "planned"]
 _STATES: dict[Outcome, State] = {
@@ -62,7 +66,9 @@ class CalendarRun(TypedDict):
 
 
 class CalendarDay(TypedDict):
-    """A day of a series: *total* runs and instants, of which *runs* tells 12 at most: what went wrong, then the newest.
+    """A day of a series: *total* runs and instants, of which *runs* tells a few: what went wrong, then the newest.
+
+    They are 12 at most, and fewer where the calendar has more than 116 days of series.
 
     *hasMore*: more is planned than *total* counts.
     """
@@ -102,36 +108,40 @@ class RunCalendar(TypedDict):
     others: int
 
 
-class _Begun(NamedTuple):
-    series_id: str
-    message_id: str
-    due_at: int
-    started_at: int
-    recurrence: str | None
-
-    @property
-    def is_late(self) -> bool:
-        return self.started_at - self.due_at >= LATE_MS
+# A run that has begun: its series, its message, due_at, started_at, whether it recurs. No class: there are thousands.
+_Begun = tuple[str, str, int, int, int]
+_STARTED_AT, _DUE_AT = itemgetter(3), itemgetter("dueAt")
 
 
-@dataclass(slots=True)
-class _Day:
-    """What was found of a series on one day; the newest first."""
+class _Day(msgspec.Struct):
+    """What was found of a series on one day; the newest first. *ran*: neither failed nor late."""
 
-    begun: list[_Begun] = field(default_factory=list)
-    missed: list[MissedRuns] = field(default_factory=list)
-    waiting: list[Plan] = field(default_factory=list)
-    planned: list[tuple[int, Plan]] = field(default_factory=list)
+    failed: list[_Begun] = msgspec.field(default_factory=list)
+    late: list[_Begun] = msgspec.field(default_factory=list)
+    ran: list[_Begun] = msgspec.field(default_factory=list)
+    missed: list[MissedRuns] = msgspec.field(default_factory=list)
+    waiting: list[Plan] = msgspec.field(default_factory=list)
+    planned: list[tuple[int, Plan]] = msgspec.field(default_factory=list)
     has_more: bool = False
 
+    @property
+    def begun(self) -> list[_Begun]:
+        """The runs, what went wrong first."""
+        return self.failed + self.late + self.ran
 
-_BEGUN = f"""
-    SELECT {", ".join(_Begun._fields)}
+    def told(self, most: int) -> list[_Begun]:
+        """The runs that are told one by one, in *most* places: instants that got no run have the first ones."""
+        left = max(0, most - min(most, len(self.waiting)) - min(most, len(self.missed)))
+        return (self.failed[:left] + self.late[:left] + self.ran[:left])[:left]
+
+
+_BEGUN = """
+    SELECT series_id, message_id, due_at, started_at, recurrence IS NOT NULL
       FROM schedule_runs
      WHERE id >= :first AND id < :end AND due_at >= :since AND due_at < :until
      ORDER BY id DESC
      LIMIT :limit
-"""  # noqa: S608 - columns of ours
+"""
 _MISSED = f"""
     SELECT {", ".join(MissedRuns._fields)}
       FROM missed_runs
@@ -157,18 +167,25 @@ def read(conn: apsw.Connection, since_ms: int, *, days: int, timezone: str, now_
     bounds = [periods.containing("day", since_ms, timezone).start_ms]
     for _ in range(days):
         bounds.append(periods.containing("day", bounds[-1], timezone).end_ms)
-    with conn:
+    with savepoint(conn):
         plans = {plan.series_id: plan for table in (MESSAGES, RESPONSES) for plan in table.all(conn, limit=1000)}
         begun, complete_since = _begun(conn, bounds[0], bounds[-1])
+        failed = {message_id for (message_id,) in rows(conn, _FAILED)}
         found: dict[str, list[_Day]] = defaultdict(lambda: [_Day() for _ in range(days)])
         for run in begun:
-            found[run.series_id if run.recurrence else ONCE][_day_of(run.due_at, bounds)].begun.append(run)
+            series_id, message_id, due_at, started_at, recurs = run
+            day = found[series_id if recurs else ONCE][_day_of(due_at, bounds)]
+            is_late = started_at - due_at >= LATE_MS
+            (day.failed if message_id in failed else day.late if is_late else day.ran).append(run)
         for missed in _missed(conn, bounds[0], bounds[-1]):
             found[missed.series_id if missed.recurrence else ONCE][_day_of(missed.due_at, bounds)].missed.append(missed)
         _plan(found, plans.values(), bounds, now_ms=now_ms)
-        teller = _Teller(conn, timezone, now_ms, {message_id for (message_id,) in rows(conn, _FAILED)})
         named = _names(conn, found, plans)
         order = sorted(found, key=lambda each: (each == ONCE, named[each][0].lower(), each))
+        shown = min(SHOWN, _SHOWN_IN_ALL // max(1, min(len(order), _SERIES) * days))
+        told = (run for each in order[:_SERIES] for day in found[each] for run in day.told(shown))
+        ends = runs.ends_of(conn, [run[:2] for run in islice(told, _TOLD)])
+        teller = _Teller(conn, timezone, now_ms, ends=ends, shown=shown)
         listed = [
             _series(each, named[each], plans.get(each), [teller.day(day) for day in found[each]])
             for each in order[:_SERIES]
@@ -184,7 +201,7 @@ def read(conn: apsw.Connection, since_ms: int, *, days: int, timezone: str, now_
 
 
 def _day_of(at_ms: int, bounds: Sequence[int]) -> int:
-    return next(number for number, end in enumerate(bounds[1:]) if at_ms < end)
+    return bisect_right(bounds, at_ms) - 1
 
 
 def _begun(conn: apsw.Connection, since_ms: int, until_ms: int) -> tuple[list[_Begun], int]:
@@ -196,8 +213,8 @@ def _begun(conn: apsw.Connection, since_ms: int, until_ms: int) -> tuple[list[_B
         "until": until_ms,
         "limit": LARGEST,
     }
-    found = [_Begun(*row) for row in rows(conn, _BEGUN, values)]
-    return found, since_ms if len(found) < LARGEST else found[-1].started_at
+    found: list[_Begun] = rows(conn, _BEGUN, values)
+    return found, since_ms if len(found) < LARGEST else _STARTED_AT(found[-1])
 
 
 def _missed(conn: apsw.Connection, since_ms: int, until_ms: int) -> list[MissedRuns]:
@@ -222,6 +239,8 @@ def _plan(found: dict[str, list[_Day]], plans: Iterable[Plan], bounds: Sequence[
             found[name][_day_of(plan.scheduled_at, bounds)].waiting.append(plan)
         for number, until_ms in enumerate(bounds[1:]):
             since_ms = max(bounds[number], now_ms + 1)
+            if since_ms >= until_ms:
+                continue
             instants = list(islice(_instants(plan, since_ms, until_ms), min(left, SHOWN) + 1))
             if instants:
                 day = found[name][number]
@@ -252,7 +271,7 @@ def _following(recurrence: str, timezone: str, after_ms: int) -> int:
 def _names(conn: apsw.Connection, found: dict[str, list[_Day]], plans: dict[str, Plan]) -> dict[str, tuple[str, str]]:
     """Of each series its label and its agent; of one that has ended by its newest run, as long as that is kept."""
     newest = {
-        each: next((day.begun[0].message_id for day in reversed(days) if day.begun), None)
+        each: next((max(day.begun, key=_STARTED_AT)[1] for day in reversed(days) if day.begun), None)
         for each, days in found.items()
         if each not in plans and each != ONCE
     }
@@ -280,44 +299,42 @@ def _series(id_: str, named: tuple[str, str], plan: Plan | None, days: list[Cale
 
 
 class _Teller:
-    """Tells what became of runs, and looks up what at most so many of them said."""
+    """Tells what became of *shown* runs of a day; of those in *ends* also what they said."""
 
-    def __init__(self, conn: apsw.Connection, timezone: str, now_ms: int, failed: set[str]) -> None:
+    def __init__(
+        self, conn: apsw.Connection, timezone: str, now_ms: int, *, ends: dict[str, RunEnd], shown: int
+    ) -> None:
         self._conn, self._timezone, self._now_ms = conn, timezone, now_ms
-        self._failed, self._left = failed, _TOLD
+        self._zone, self._ends, self._shown = ZoneInfo(timezone), ends, shown
+        self._busy_agents: dict[str, int] = {}
 
     def day(self, day: _Day) -> CalendarDay:
-        failed = [each for each in day.begun if each.message_id in self._failed]
-        late = [each for each in day.begun if each.is_late and each.message_id not in self._failed]
-        rest = [each for each in day.begun if not each.is_late and each.message_id not in self._failed]
-        shown = [*map(self._waits, day.waiting[:SHOWN]), *map(self._missed, day.missed[:SHOWN])]
-        shown += [self._begun(each) for each in (failed + late + rest)[: max(0, SHOWN - len(shown))]]
-        shown += [_planned(*each) for each in day.planned[: max(0, SHOWN - len(shown))]]
-        missed = sum(runs.missed_words(each, self._timezone)[0] for each in day.missed)
+        most, failed, late, planned = self._shown, len(day.failed), len(day.late), len(day.planned)
+        shown = [*map(self._waits, day.waiting[:most]), *map(self._missed, day.missed[:most])]
+        shown += [self._begun(each, is_failed=number < failed) for number, each in enumerate(day.told(most))]
+        shown += [_planned(*each) for each in day.planned[: max(0, most - len(shown))]]
+        missed = sum([runs.missed_words(each, self._timezone)[0] for each in day.missed])
         return {
-            "total": len(day.begun) + missed + len(day.waiting) + len(day.planned),
-            "late": len(late),
-            "failed": len(failed),
+            "total": failed + late + len(day.ran) + missed + len(day.waiting) + planned,
+            "late": late,
+            "failed": failed,
             "missed": missed,
-            "planned": len(day.planned),
+            "planned": planned,
             "hasMore": day.has_more,
-            "runs": sorted(shown, key=lambda each: each["dueAt"]),
+            "runs": sorted(shown, key=_DUE_AT),
         }
 
-    def _begun(self, run: _Begun) -> CalendarRun:
-        is_message = not run.message_id.startswith(f"{RESPONSES.id_prefix}_")
-        if self._left > 0:
-            self._left -= 1
-            end = runs.end_of(self._conn, run.series_id, run.message_id)
-        else:
-            end = RunEnd("failed" if run.message_id in self._failed else "ended" if is_message else "sent")
+    def _begun(self, run: _Begun, *, is_failed: bool) -> CalendarRun:
+        _, message_id, due_at, started_at, _ = run
+        is_message = not message_id.startswith(_TEXT)
+        end = self._ends.get(message_id) or RunEnd("failed" if is_failed else "ended" if is_message else "sent")
         return {
-            "dueAt": run.due_at,
-            "startedAt": run.started_at,
-            "state": _STATES.get(end.outcome, "late" if run.is_late else "ran"),
-            "words": runs.sentence(end, run.due_at, run.started_at, ZoneInfo(self._timezone)),
+            "dueAt": due_at,
+            "startedAt": started_at,
+            "state": _STATES.get(end.outcome, "late" if started_at - due_at >= LATE_MS else "ran"),
+            "words": runs.sentence(end, due_at, started_at, self._zone),
             "count": 1,
-            "messageId": run.message_id if is_message else None,
+            "messageId": message_id if is_message else None,
         }
 
     def _missed(self, missed: MissedRuns) -> CalendarRun:
@@ -328,17 +345,19 @@ class _Teller:
             "state": "skipped" if missed.reason == "coalesced" else "missed",
             "words": words,
             "count": count,
-            "messageId": None if missed.message_id.startswith(f"{RESPONSES.id_prefix}_") else missed.message_id,
+            "messageId": None if missed.message_id.startswith(_TEXT) else missed.message_id,
         }
 
     def _waits(self, plan: Plan) -> CalendarRun:
         """A plan that is due: with the sentence of why it waits."""
         reason = None
-        if plan.kind == "message" and (of_message := why.message(self._conn, plan.id, now_ms=self._now_ms)):
-            reason = why_sentences.of_message(of_message, now_ms=self._now_ms).reason
-        elif plan.kind == "response" and (of_response := why.response(self._conn, plan.id, now_ms=self._now_ms)):
-            reason = why_sentences.of_response(of_response, plan.channel, self._now_ms).reason
-        due = f"due for {time_span(self._now_ms - plan.scheduled_at)}"
+        now_ms = self._now_ms
+        if plan.kind == "message":
+            message = why.message(self._conn, plan.id, now_ms=now_ms, busy_agents=self._busy_agents)
+            reason = why_sentences.of_message(message, now_ms=now_ms).reason if message else None
+        elif response := why.response(self._conn, plan.id, now_ms=now_ms):
+            reason = why_sentences.of_response(response, now_ms=now_ms).reason
+        due = f"due for {time_span(now_ms - plan.scheduled_at)}"
         return {
             "dueAt": plan.scheduled_at,
             "startedAt": None,

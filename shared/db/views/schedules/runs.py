@@ -1,8 +1,10 @@
 """What became of a schedule's runs, in words: by the agent's history and the events, which outlive the messages."""
 
+import json
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 import apsw
@@ -62,31 +64,33 @@ _BEGUN = """
      LIMIT :limit
 """
 
-_ANSWER = """
-    SELECT content, created_at
-      FROM agent_messages
-     WHERE message_id = :id AND message_id GLOB 'task_*' AND role = 'assistant'
-     ORDER BY id DESC
-     LIMIT 1
+_IDS = "(SELECT value FROM json_each(:ids))"
+_ROWS = f"SELECT message_id, status, last_error, updated_at FROM messages WHERE message_id IN {_IDS}"  # noqa: S608
+_ANSWERS = """
+    SELECT i.value, a.content, a.created_at
+      FROM json_each(:ids) i
+      JOIN agent_messages a ON a.id = (SELECT id
+                                         FROM agent_messages
+                                        WHERE message_id = i.value AND message_id GLOB 'task_*' AND role = 'assistant'
+                                        ORDER BY id DESC
+                                        LIMIT 1)
 """
-
 _NOTES = """
-    SELECT type, created_at, data
-      FROM events
-     WHERE message_id = :id AND type <> 'message_received' AND type <> 'chain_step_start'
-       AND type <> 'chain_step_done' AND type <> 'response_ready' AND type <> 'response_acked'
-     ORDER BY id DESC
-     LIMIT 50
+    SELECT i.value, e.type, e.created_at, e.data
+      FROM json_each(:ids) i
+      JOIN events e ON e.id = (SELECT id
+                                 FROM events
+                                WHERE message_id = i.value AND type <> 'message_received' AND type <> 'chain_step_start'
+                                  AND type <> 'chain_step_done' AND type <> 'response_ready'
+                                  AND type <> 'response_acked' AND type IN (SELECT value FROM json_each(:types))
+                                ORDER BY id DESC
+                                LIMIT 1)
 """
-
-_ROW = "SELECT status, last_error, updated_at FROM messages WHERE message_id = :id"
-
-_WAITING = """
-    SELECT last_error
+_WAITING = f"""
+    SELECT message_id, last_error
       FROM responses
-     WHERE series_id = :series AND (status = 'pending' OR status = 'delivering' OR status = 'paused')
-       AND message_id = :id
-"""
+     WHERE series_id IN {_IDS} AND (status = 'pending' OR status = 'delivering' OR status = 'paused')
+"""  # noqa: S608
 
 _USED = """
     SELECT ifnull(sum(requests), 0), ifnull(sum(input + output + cache_read + cache_write), 0)
@@ -104,7 +108,7 @@ _ENDED_BY: dict[str, Outcome] = {
 
 _MISSED = {
     "too_late": "it could not begin in time",
-    "coalesced": "another run, late or long, stood for it",
+    "coalesced": "another run, late or long, replaced it",
     "ended": "it had not begun when the schedule was cancelled",
 }
 
@@ -112,8 +116,9 @@ _MISSED = {
 def of_series(conn: apsw.Connection, series_id: str, *, now_ms: int, limit: int) -> list[RunView]:
     """The newest runs of the series and what it missed, newest first; of one that has ended too."""
     begun = rows(conn, _BEGUN, {"series": series_id, "limit": limit})
+    ends = ends_of(conn, [(series_id, message_id) for message_id, *_ in begun])
     found = [
-        _run(conn, series_id, message_id, due_at, started_at, timezone or "UTC", now_ms)
+        _run(conn, message_id, due_at, started_at, timezone or "UTC", ends[message_id], now_ms)
         for message_id, due_at, started_at, timezone in begun
     ]
     found += map(_missed, missed_runs.newest(conn, series_id, limit=limit))
@@ -121,15 +126,8 @@ def of_series(conn: apsw.Connection, series_id: str, *, now_ms: int, limit: int)
 
 
 def _run(
-    conn: apsw.Connection,
-    series_id: str,
-    message_id: str,
-    due_at: int,
-    started_at: int,
-    timezone: str,
-    now_ms: int,
+    conn: apsw.Connection, message_id: str, due_at: int, started_at: int, timezone: str, end: RunEnd, now_ms: int
 ) -> RunView:
-    end = end_of(conn, series_id, message_id)
     until = now_ms if end.at_ms is None else end.at_ms
     ((requests, tokens),) = rows(conn, _USED, {"id": message_id, "since": started_at, "until": until})
     return {
@@ -147,39 +145,36 @@ def _run(
     }
 
 
-def end_of(conn: apsw.Connection, series_id: str, message_id: str) -> RunEnd:
-    """What became of a run that has begun."""
-    if message_id.startswith(f"{RESPONSES.id_prefix}_"):
-        return _response_end(conn, series_id, message_id)
-    return _message_end(conn, message_id)
+def ends_of(conn: apsw.Connection, begun: Iterable[tuple[str, str]]) -> dict[str, RunEnd]:
+    """What became of runs that have begun, by message. *begun*: of each its series and its message."""
+    series = {message_id: series_id for series_id, message_id in begun}
+    texts = [each for each in series if each.startswith(f"{RESPONSES.id_prefix}_")]
+    of_all = {"ids": json.dumps(list(series))}
+    noted = {
+        id_: RunEnd(_ENDED_BY[type_], at_ms, content.readable(data).get("reason"))
+        for id_, type_, at_ms, data in rows(conn, _NOTES, {**of_all, "types": json.dumps(list(_ENDED_BY))})
+    }
+    kept = {id_: kept for id_, *kept in rows(conn, _ROWS, of_all)}
+    answers = {id_: answer for id_, *answer in rows(conn, _ANSWERS, of_all)}
+    ends = {each: _message_end(each, kept.get(each), noted.get(each), answers.get(each)) for each in series}
+    waiting = dict(rows(conn, _WAITING, {"ids": json.dumps([series[each] for each in texts])})) if texts else {}
+    for each in texts:
+        ends[each] = RunEnd("waits", reason=waiting[each]) if each in waiting else noted.get(each, RunEnd("sent"))
+    return ends
 
 
-def _message_end(conn: apsw.Connection, message_id: str) -> RunEnd:
-    row = rows(conn, _ROW, {"id": message_id})
-    status, error, updated_at = row[0] if row else (None, None, None)
+def _message_end(
+    message_id: str, kept: Sequence[Any] | None, noted: RunEnd | None, answer: Sequence[Any] | None
+) -> RunEnd:
+    """By the message's row, the newest event of an end, and what the agent said last; each may be missing. Pure."""
+    status, error, updated_at = kept or (None, None, None)
     if status == "processing":
         return RunEnd("running")
     if status in ("pending", "paused"):
         return RunEnd("waits", reason=error)
-    end = _noted(conn, message_id)
-    for text, at_ms in rows(conn, _ANSWER, {"id": message_id}):
-        if end is None or (end.at_ms is not None and end.at_ms < at_ms):
-            return RunEnd("answered", at_ms, said=_shortened(text))
-    return end or RunEnd("silent" if message_id.startswith("task_") else "ended", updated_at)
-
-
-def _response_end(conn: apsw.Connection, series_id: str, message_id: str) -> RunEnd:
-    for (error,) in rows(conn, _WAITING, {"series": series_id, "id": message_id}):
-        return RunEnd("waits", reason=error)
-    return _noted(conn, message_id) or RunEnd("sent")
-
-
-def _noted(conn: apsw.Connection, message_id: str) -> RunEnd | None:
-    """The end that the newest event of an end tells."""
-    for type_, at_ms, data in rows(conn, _NOTES, {"id": message_id}):
-        if type_ in _ENDED_BY:
-            return RunEnd(_ENDED_BY[type_], at_ms, content.readable(data).get("reason"))
-    return None
+    if answer is not None and (noted is None or (noted.at_ms is not None and noted.at_ms < answer[1])):
+        return RunEnd("answered", answer[1], said=_shortened(answer[0]))
+    return noted or RunEnd("silent" if message_id.startswith("task_") else "ended", updated_at)
 
 
 def _missed(missed: MissedRuns) -> RunView:

@@ -6,16 +6,22 @@ let waiting = null;   // {says, requests, left, began, timer, rows}
 const button = (label, says, requests, row = null, name = "act") => past ? null : el("button", {type: "button", class: name, onclick: () => act(says, requests, row ? [row] : [])}, label);
 function act(says, requests, rows = []) {
   sendNow();
-  waiting = {says, requests, left: WAIT_MS, began: Date.now(), timer: 0, rows};
+  waiting = {says, requests, left: WAIT_MS, began: 0, timer: 0, rows};
   for (const row of rows) row.classList.add("is-pending");
   const bar = $(".undo");
   bar.replaceChildren(el("span", {}, says), el("button", {type: "button", onclick: takeBack}, "Undo"), el("button", {type: "button", onclick: sendNow}, "Do it now"));
   bar.hidden = false;
-  announce(`${says} Undo takes it back.`);
+  announce(`${says} Undo reverses it.`);
   run();
 }
-const run = () => { if (waiting) { waiting.began = Date.now(); waiting.timer = setTimeout(sendNow, waiting.left); } };
-const rest = () => { if (waiting) { clearTimeout(waiting.timer); waiting.left -= Date.now() - waiting.began; waiting.began = Date.now(); } };
+/** The time that is left runs, but for while the bar is pointed at or has the focus. */
+function run() {
+  if (!waiting) return;
+  const at = performance.now();
+  clearTimeout(waiting.timer);
+  if (waiting.timer) waiting.left -= at - waiting.began;
+  Object.assign(waiting, {began: at, timer: $(".undo").matches(":hover, :focus-within") ? 0 : setTimeout(sendNow, waiting.left)});
+}
 function end() {
   if (!waiting) return null;
   const ended = waiting;
@@ -40,11 +46,10 @@ async function sendNow() {
   for (const row of ended.rows) row.classList.remove("is-pending");
   complain(refused.length ? `${many(refused.length, "request was", "requests were")} refused: ${refused[0]}` : "");
   if (!refused.length) announce("Done.");
+  seldom.clear();
   refresh();
 }
-// It stands still while it is pointed at, or has the focus.
-for (const name of ["mouseenter", "focusin"]) $(".undo").addEventListener(name, rest);
-for (const name of ["mouseleave", "focusout"]) $(".undo").addEventListener(name, run);
+for (const name of ["mouseenter", "mouseleave", "focusin", "focusout"]) $(".undo").addEventListener(name, run);
 addEventListener("pagehide", () => { if (waiting) takeBack(); });
 
 const buttonsOf = (item, row) => item.acts.map((one) => button(one.label, `${one.label}: ${item.title}.`, one.paths.map((path) => [path, one.method, one.body]), row));

@@ -1,7 +1,7 @@
 // The first page: one sentence, four numbers, the books, what needs somebody, what mends itself.
 async function overview() {
   const found = await ask("/api/overview");
-  const [replica, budgets, status] = await Promise.all([askSeldom("/api/replica").catch(() => null), askSeldom("/api/budgets").catch(() => []), askSeldom("/api/health").catch(() => null)]);
+  const [replica, budgets, status, alerts, routes] = await Promise.all(["replica", "budgets", "health", "alerts?limit=50", "alerts/routes"].map((path) => askSeldom(`/api/${path}`).catch(() => null)));
   count(found.numbers);
   document.title = `${found.sentence.replace(/\.$/, "")} · Postroom`;
   return [
@@ -10,18 +10,19 @@ async function overview() {
     el("div", {class: "two"},
       el("div", {},
         listOf("Needs you", "the button helps", found.needsYou, "Nothing needs you."),
-        listOf("Mends itself", "nothing to do", found.mendsItself, "Nothing waits for time to pass.")),
-      el("div", {}, past ? null : replicaPanel(replica), moneyPanel(budgets), past ? null : partsPanel(status))),
+        listOf("Recovers by itself", "nothing to do", found.mendsItself, "Nothing waits for time to pass."),
+        alertsPanel(alerts, routes)),
+      el("div", {}, past ? null : replicaPanel(replica), moneyPanel(budgets ?? []), past ? null : partsPanel(status))),
   ];
 }
 const top = (title, more) => el("div", {class: "top"}, el("h1", {}, title), more ? el("p", {}, more) : null);
 function numbers(n) {
   const parts = [["act", n.paused], ["hatched", n.retrying], ["due", n.due], ["planned", n.planned]].filter(([, size]) => size);
-  const says = [n.due && `${n.due.toLocaleString("en")} due`, n.paused && `${n.paused.toLocaleString("en")} for an act`, n.retrying && `${n.retrying} tried again`, n.planned && `${n.planned} planned`].filter(Boolean).join(" · ");
+  const says = [n.due && `${n.due.toLocaleString("en")} due`, n.paused && `${n.paused.toLocaleString("en")} of paused agents`, n.retrying && `${n.retrying} tried again`, n.planned && `${n.planned} planned`].filter(Boolean).join(" · ");
   const old = n.oldest === null ? "–" : span(now() - n.oldest);
   return el("dl", {class: "numbers"},
     el("div", {}, el("dt", {}, "Waiting"), el("dd", {}, n.waiting.toLocaleString("en")), el("dd", {style: "font: inherit"}, el("div", {class: "bar", "aria-hidden": "true"}, parts.map(([kind, size]) => el("i", {class: kind, style: `flex:${size}`}))), el("small", {}, says || "nothing waits"))),
-    el("div", {}, el("dt", {}, "Running"), el("dd", {}, n.running.toLocaleString("en")), el("dd", {style: "font: inherit"}, el("small", {}, `${many(n.sending, "answer")} on the way`))),
+    el("div", {}, el("dt", {}, "Running"), el("dd", {}, n.running.toLocaleString("en")), el("dd", {style: "font: inherit"}, el("small", {}, `${many(n.sending, "answer")} to send or fetch`))),
     el("div", {}, el("dt", {}, "Dead"), el("dd", {class: n.dead + n.deadAnswers ? "bad" : ""}, (n.dead + n.deadAnswers).toLocaleString("en")), el("dd", {style: "font: inherit"}, el("small", {}, `${many(n.dead, "message")}, ${many(n.deadAnswers, "answer")}`))),
     el("div", {}, el("dt", {}, "Oldest"), el("dd", {}, old), el("dd", {style: "font: inherit"}, el("small", {}, n.oldestAgent ? `for ${n.oldestAgent}, since ${instant(n.oldest)}` : "nothing waits"))));
 }

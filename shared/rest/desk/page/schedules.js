@@ -5,7 +5,8 @@ const LEGEND = [["ran", "ran on time"], ["late", "ran late"], ["failed", "failed
 
 async function schedules([since]) {
   const [list, calendar] = await Promise.all([ask("/api/schedules"), ask(`/api/calendar${since ? `?since=${quoted(since)}` : ""}`)]);
-  const sorted = [...list].sort((a, b) => a.nextAt - b.nextAt);
+  const sorted = [...list].sort((a, b) => a.nextAt - b.nextAt), texts = new Map(list.map((one) => [one.id, one.message.slice(0, 60)]));
+  for (const one of [...list, ...calendar.series]) if (one.label === one.id && texts.get(one.id)) one.label = texts.get(one.id);   // one without a label has its id there
   return [
     top("Schedules", summary(calendar)),
     calendar.series.length ? [weekOf(calendar), wordsOf(calendar)] : [weekLinks(calendar), el("section", {class: "panel", "aria-label": "Calendar"}, el("p", {class: "none"}, "Nothing was due in these days, and nothing is planned."))],
@@ -16,7 +17,7 @@ function summary(calendar) {
   const all = calendar.series.flatMap((one) => one.days), sum = (name) => all.reduce((total, day) => total + day[name], 0);
   const waits = all.flatMap((day) => day.runs).filter((run) => run.state === "waits").length;
   const planned = sum("planned"), ran = sum("total") - planned - sum("missed") - sum("failed") - sum("late") - waits;
-  const parts = [[ran, "ran"], [sum("late"), "late"], [sum("failed"), "failed"], [sum("missed"), "without a run"], [waits, "due, waits"]].filter(([count]) => count).map(([count, what]) => `${count.toLocaleString("en")} ${what}`);
+  const parts = [[ran, "ran"], [sum("late"), "late"], [sum("failed"), "failed"], [sum("missed"), "without a run"], [waits, waits === 1 ? "waits" : "wait"]].filter(([count]) => count).map(([count, what]) => `${count.toLocaleString("en")} ${what}`);
   return `${parts.length ? `Due in these days: ${parts.join(", ")}.` : "Nothing was due in these days."} Times are those of ${calendar.timezone}.`;
 }
 const inZone = (ms, zone, options) => new Date(ms).toLocaleString("en-GB", {timeZone: zone, ...options});
@@ -78,7 +79,7 @@ function runRow(run, zone) {
 function scheduleRow(one) {
   const row = el("li", {class: "item"});
   const change = (label, enabled) => button(label, `${label} ${one.label || one.id}.`, [[`/api/schedules/${quoted(one.id)}`, "PUT", {enabled}]], row);
-  row.append(mark(one.enabled ? "planned" : "paused"), el("div", {}, el("h3", {}, one.label || one.message.slice(0, 80), el("span", {}, ` · ${one.agentId || "Postroom"} · ${one.cron || "once"} · ${one.timezone}`)), el("p", {}, one.label ? one.message : "", one.chatId ? [" ", el("a", {href: `#/c/${one.chatId}`}, "its chat")] : null)),
+  row.append(mark(one.enabled ? "planned" : "paused"), el("div", {}, el("h3", {}, one.label || one.message.slice(0, 80), el("span", {}, ` · ${one.agentId || "Postroom"} · ${one.cron || "once"} · ${one.timezone}`)), el("p", {}, one.message.startsWith(one.label) ? one.id : one.message, one.state === "planned" ? "" : ` ${one.reason}`, one.chatId ? [" ", el("a", {href: `#/c/${one.chatId}`}, "its chat")] : null)),
     el("div", {class: "acts"}, one.enabled ? el("span", {class: "until"}, instant(one.nextAt), one.nextAt > now() ? [", in ", until(one.nextAt)] : ", due") : "paused", change(one.enabled ? "Pause" : "Resume", !one.enabled)));
   return row;
 }

@@ -1,12 +1,13 @@
 // A conversation as people saw it on the left, and its rows at the same height on the right.
+const PAGE = 60;   // lines
 async function talk([id], query) {
   const words = new URLSearchParams(query).get("q"), chats = await ask("/api/lists/chats?limit=100");
   const chosen = id ? chats.find((chat) => chat.id === Number(id)) ?? await ask(`/api/chats/${quoted(id)}`) : chats[0];
-  const asked = chosen ? `/api/chats/${chosen.id}/log?limit=60${words ? `&q=${quoted(words)}` : ""}` : null, lines = asked ? await ask(asked) : [];
+  const asked = chosen ? `/api/chats/${chosen.id}/log?limit=${PAGE}${words ? `&q=${quoted(words)}` : ""}` : null, lines = asked ? await ask(asked) : [];
   return [
     top("Conversations", chosen ? `${nameOf(chosen)}, as its people saw it; beside each bubble what its rows say.` : "No chat yet: write to a bot, or begin one with POST /api/message."),
     el("div", {class: "talk"}, el("nav", {class: "places", "aria-label": "Chats"}, longList(chats, (chat) => placeOf(chat, chosen), null)), el("div", {}, chosen ? [within(chosen, words), words ? el("p", {class: "note"}, lines.length ? `${many(lines.length, "line")} with “${words}”. ` : `Nothing with “${words}” among the newest messages. `, el("a", {href: `#/c/${chosen.id}`}, "The whole conversation")) : null,
-      lines.length || !words ? el("section", {class: "log", "aria-label": nameOf(chosen), tabindex: "0"}, lines.length >= 60 ? el("button", {type: "button", class: "act more", onclick: (event) => older(event.target, asked, lines.at(-1).at)}, "Older lines") : null, lines.length ? bubbles(lines) : el("p", {class: "note", style: "padding:14px 18px"}, "Nothing was said here lately.")) : null] : null)),
+      lines.length || !words ? el("section", {class: "log", "aria-label": nameOf(chosen), tabindex: "0"}, olderButton(asked, lines), lines.length ? bubbles(lines) : el("p", {class: "note", style: "padding:14px 18px"}, "Nothing was said here lately.")) : null] : null)),
   ];
 }
 function placeOf(chat, chosen) {
@@ -19,13 +20,18 @@ function within(chat, words) {
 }
 const nameOf = (chat) => chat.name || (chat.isGroup ? `group ${chat.platformId}` : `chat ${chat.platformId}`);
 const bubbles = (lines) => [...lines].reverse().map(lineOf);
-async function older(button, asked, before) {
-  const lines = await ask(`${asked}&before=${before}`);
-  const log = $(".log"), end = log.scrollHeight - log.scrollTop;
-  log.dataset.older = "yes";   // it is not drawn anew then: see HELD
-  button.after(...bubbles(lines).flat(3).filter(Boolean));
+const olderButton = (asked, lines) => lines.length < PAGE ? null : el("button", {type: "button", class: "act more", onclick: (event) => older(event.target, asked, lines.at(-1).cursor)}, "Older lines");
+async function older(button, asked, cursor) {
+  const log = button.closest(".log");
+  button.disabled = true;
+  log.dataset.more = "yes";   // it is not drawn anew then: see HELD
+  drawLive();
+  const lines = await ask(`${asked}&cursor=${cursor}`).catch((error) => complain(error.message));
+  if (!lines) { button.disabled = false; return; }
+  const end = log.scrollHeight - log.scrollTop, next = olderButton(asked, lines);
+  button.replaceWith(...[next, ...bubbles(lines)].flat(3).filter(Boolean));
   log.scrollTop = log.scrollHeight - end;
-  if (lines.length < 60) button.remove(); else button.onclick = () => older(button, asked, lines.at(-1).at);
+  (next ?? log).focus({preventScroll: true});
 }
 function lineOf(line) {
   if (line.what === "apart") return el("div", {class: "line waits"}, el("div", {class: "seen"}, el("div", {class: "apart"}, line.approval ? `${line.sender || "Somebody"} wrote here, and waits to be let in; what was said is not shown.` : `A message of ${line.sender || "somebody"} was not kept.`)), el("div", {class: "row"}, time(line.at, true), " ", line.reason, line.approval ? [" ", el("a", {href: "#/approvals"}, "Decide")] : null));
@@ -35,7 +41,7 @@ function lineOf(line) {
   return [
     el("div", {class: `line${m.state === "dead" ? " dead" : isOpen ? " waits" : ""}`},
       el("div", {class: "seen"}, el("div", {class: "bubble"}, el("b", {}, m.sender), el("div", {class: "said"}, m.text || "(no text)"), time(m.createdAt))),
-      el("div", {class: "row"}, route(m, line.said), el("a", {class: "mono", href: `#/m/${quoted(m.id)}`}, m.id), el("div", {}, [m.attempts ? many(m.attempts + (m.state === "dead" ? 0 : 1), "try", "tries") : null, m.cost ? money(m.cost) : null, `to ${m.agent}`].filter(Boolean).join(" · ")), isOpen || !line.said.length ? el("div", {}, m.reason) : null, m.until ? ["in ", until(m.until)] : null)),
+      el("div", {class: "row"}, route(m, line.said), el("a", {class: "mono", href: `#/m/${quoted(m.id)}`}, m.id), el("div", {}, [m.attempts ? many(m.attempts + (m.state === "dead" ? 0 : 1), "try", "tries") : null, m.cost ? money(m.cost) : null, `to ${m.agent}`].filter(Boolean).join(" · ")), (isOpen || !line.said.length) && !line.said.some((said) => said.reason === m.reason) ? el("div", {}, m.reason) : null, m.until ? ["in ", until(m.until)] : null)),
     line.said.map((said) => saidLine(said, m)),
   ];
 }
@@ -51,7 +57,7 @@ function route(m, said) {
   const arrived = said.length && said.every((one) => one.state === "answered");
   const at = arrived ? 4 : said.length ? 3 : m.state === "running" ? 1 : ["answered", "no_answer"].includes(m.state) ? 2 : 1;
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("viewBox", "0 0 62 12"); svg.setAttribute("width", "62"); svg.setAttribute("height", "12"); svg.setAttribute("class", "route"); svg.setAttribute("role", "img"); svg.setAttribute("aria-label", ["received", "received, its turn is next", "its turn is over", "said, not arrived", "arrived"][at]);
+  svg.setAttribute("viewBox", "0 0 62 12"); svg.setAttribute("width", "62"); svg.setAttribute("height", "12"); svg.setAttribute("class", "route"); svg.setAttribute("role", "img"); svg.setAttribute("aria-label", {dead: "its turn failed", cancelled: "cancelled", running: "its turn runs", context: "received, asked for no answer"}[m.state] ?? ["received", "received, its turn is next", "its turn is over", "said, not arrived", "arrived"][at]);
   const draw = (name, values) => { const node = document.createElementNS("http://www.w3.org/2000/svg", name); for (const [key, value] of Object.entries(values)) node.setAttribute(key, value); svg.append(node); };
   draw("line", {x1: 6, x2: 56, y1: 6, y2: 6, stroke: "var(--hatch)", "stroke-dasharray": "1.5 3"});
   if (at > 1) draw("line", {x1: 6, x2: 6 + 16.6 * (at - 1), y1: 6, y2: 6, stroke: "var(--ink)", "stroke-width": 1.5});

@@ -52,7 +52,7 @@ class SavedAccount(TypedDict):
 
 
 class NewAccountBody(Body):
-    """*name*: the word that tells it from the other accounts of the platform. *agent*: whose bot it is."""
+    """*name*: the word that distinguishes it from the other accounts of the platform. *agent*: whose bot it is."""
 
     platform: str = Field(max_length=32)
     name: str = Field(min_length=1, max_length=64)

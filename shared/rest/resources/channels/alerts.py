@@ -4,9 +4,11 @@ from typing import Literal
 
 import apsw
 from pydantic import ConfigDict, Field
+from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from shared.core.page_links import link
+from shared.conversation.alerts import words
+from shared.core import page_links
 from shared.core.row_settings import camel
 from shared.core.time import clock
 from shared.db.alerts import alert_routes, alerts, tellings
@@ -15,6 +17,8 @@ from shared.db.alerts.alerts import Alert
 from shared.db.alerts.tellings import AlertTelling
 from shared.db.engine.named_rows import shows_settings_of, view_of
 from shared.db.roster import chats
+from shared.db.views import why
+from shared.db.views.why_sentences import Reason, Why
 from shared.rest.http.common import OK, LimitQuery, Ok
 from shared.rest.http.endpoint import Body, endpoint
 from shared.rest.http.service import Service
@@ -24,10 +28,12 @@ from shared.roster.changes import takes_settings_of, without_defaults
 _FIELDS = {camel(name): name for name in SETTINGS}
 
 
-class AlertTellingView(TypedDict):
-    """That a route was told, in ms UTC. *saidBy*: the route that said it, another one while its own channel is silent.
+class AlertTellingView(Reason):
+    """When a route was notified, in ms UTC.
 
-    *toldBy*, *overToldBy*: the responses.
+    *saidBy*: the route that said it, another one while its own channel is silent. *toldBy*,
+    *overToldBy*: the responses. *state*, *reason*, *until*: how the later one of them stands, as in ``GET /api/why``;
+    ``gone`` where it is so old that its row is deleted.
     """
 
     route: str
@@ -39,10 +45,10 @@ class AlertTellingView(TypedDict):
 
 
 class AlertView(TypedDict):
-    """A thing that is not well, or was not; instants in ms UTC. *overAt*: null while it stands.
+    """A problem of now or before; instants in ms UTC. *overAt*: null while it stands.
 
     *what*, *why* and *remedy* are sentences. *key* stays the same while the cause does. *link*: its place on the
-    operator's page; empty where the page's address is not set.
+    operator's page; empty where the page's address is not set. *place*: the same without that address.
     """
 
     id: int
@@ -52,6 +58,7 @@ class AlertView(TypedDict):
     why: str
     remedy: str
     link: str
+    place: str
     channel: str | None
     since: int
     noticedAt: int
@@ -95,25 +102,35 @@ def _route(conn: apsw.Connection, route: AlertRoute) -> AlertRouteView:
     return view_of(AlertRouteView, route, **own)
 
 
-def _alert(alert: Alert, told: list[AlertTelling], public_url: str) -> AlertView:
-    trouble = alert.trouble
+def _alert(conn: apsw.Connection, alert: Alert, told: list[AlertTelling], public_url: str, now_ms: int) -> AlertView:
+    trouble, own = alert.trouble, [each for each in told if each.alert_id == alert.id]
     return view_of(
         AlertView,
         trouble,
         id=alert.id,
-        link=link(public_url, trouble.page, trouble.page_id),
+        link=page_links.link(public_url, trouble.page, trouble.page_id),
+        place=page_links.place(trouble.page, trouble.page_id),
         noticedAt=alert.noticed_at,
         overAt=alert.over_at,
-        told=[view_of(AlertTellingView, each) for each in told if each.alert_id == alert.id],
+        told=[view_of(AlertTellingView, each, **_delivery(conn, each, now_ms).as_fields()) for each in own],
     )
 
 
-@endpoint("GET", "/api/alerts")
-async def get_alerts(service: Service, *, query: LimitQuery) -> list[AlertView]:
-    """List what is not well, or was not, newest first. Without a route nothing is looked at."""
-    found = alerts.newest(service.reader, limit=query.limit)
-    told = tellings.of_alerts(service.reader, [each.id for each in found])
-    return [_alert(each, told, service.settings.public_url) for each in found]
+def _delivery(conn: apsw.Connection, telling: AlertTelling, now_ms: int) -> Why:
+    return words.delivery(why.response(conn, telling.over_told_by or telling.told_by, now_ms=now_ms), now_ms=now_ms)
+
+
+@endpoint("GET", "/api/alerts", {503: "too many long reads run at once: try again later"})
+async def get_alerts(service: Service, *, query: LimitQuery, request: Request) -> list[AlertView]:
+    """List the problems of now and before, newest first. Without a route nothing is checked."""
+    url, now_ms = service.settings.public_url, service.now_ms()
+
+    def work(conn: apsw.Connection) -> list[AlertView]:
+        found = alerts.newest(conn, limit=query.limit)
+        told = tellings.of_alerts(conn, [each.id for each in found])
+        return [_alert(conn, each, told, url, now_ms) for each in found]
+
+    return await service.background_reads.read(lambda conn, _: work(conn), request.receive)
 
 
 @endpoint("GET", "/api/alerts/routes")
@@ -124,7 +141,7 @@ async def get_alert_routes(service: Service) -> list[AlertRouteView]:
 
 @endpoint("PUT", "/api/alerts/routes/{name}", {400: "the name or a setting is wrong", 404: "there is no such chat"})
 async def put_alert_route(service: Service, *, name: str, body: AlertRouteBody) -> SavedAlertRoute:
-    """Let alerts go to a chat or a webhook, or change how. Everything that is not well then is told to a new route."""
+    """Send alerts to a chat or a webhook, or change how. A new route is notified of every problem of that moment."""
     given = body.model_dump(exclude_unset=True, exclude={"chatId", "webhook"})
     changes = {_FIELDS[field]: value for field, value in given.items()}
 

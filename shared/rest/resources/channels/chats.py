@@ -227,7 +227,7 @@ async def put_wiring(
 
 @endpoint("DELETE", "/api/chats/{id}/wirings/{agent}", _NOT_WIRED)
 async def delete_wiring(service: Service, *, id: int, agent: str) -> Ok:
-    """Delete a wiring: the agent may not answer or send there any more. Pending messages are still answered."""
+    """Delete a wiring: the agent may no longer answer or send there. Pending messages are still answered."""
 
     def work(conn: apsw.Connection) -> None:
         _wiring(conn, id, agent)

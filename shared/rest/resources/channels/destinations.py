@@ -78,7 +78,7 @@ async def put_destination(service: Service, *, id: str, name: str, body: Destina
     {404: "there is no such agent or destination", 409: "the agent answers in that chat: delete its wiring instead"},
 )
 async def delete_destination(service: Service, *, id: str, name: str) -> Ok:
-    """Delete a destination: the agent may not send there any more."""
+    """Delete a destination: the agent may no longer send there."""
 
     def work(conn: apsw.Connection) -> None:
         known_agent(conn, id)

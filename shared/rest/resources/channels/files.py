@@ -88,7 +88,7 @@ def found(store: Path, file_id: str) -> OutgoingFile:
     """The file that was handed over under this id. Reads it: not for the loop.
 
     Raises:
-        NotFound: there is none (any more).
+        NotFound: there is none (or no longer).
     """
     if not re.fullmatch(ID, file_id):
         raise NotFound(f"there is no file {file_id!r}: POST /api/files gives the id")
@@ -96,7 +96,7 @@ def found(store: Path, file_id: str) -> OutgoingFile:
         (path,) = (store / file_id).iterdir()
         return outgoing_files.described(path)
     except (OSError, ValueError):
-        raise NotFound(f"there is no file {file_id!r} (any more): hand it over again by POST /api/files") from None
+        raise NotFound(f"there is no file {file_id!r} (or no longer): hand it over again by POST /api/files") from None
 
 
 ENDPOINTS = (post_file,)

@@ -22,22 +22,24 @@ _UNKNOWN = {404: "there is no such session, agent or message", 409: "the databas
 class PastView(TypedDict):
     """The position of the *replica* that this copy is: *txid*, made at *timestamp*; *asked*: what was asked for.
 
-    *epoch*: of the database there. *schema*: its version there.
+    *epoch*: of the database there. *schema*: its version there. *at*: the instant that every list shows, ms UTC.
     """
 
     replica: str
     asked: str
     txid: str
     timestamp: str
+    at: int
     epoch: str
     schema: int
     sentence: str
 
 
 class PastStatus(TypedDict):
-    """*past*: null if the database lives."""
+    """*past*: null if the database lives. *now*: ms UTC by the clock of the rows."""
 
     past: PastView | None
+    now: int
 
 
 class NewReplayBody(Body):
@@ -69,8 +71,9 @@ class GivenMessage(TypedDict):
 
 @endpoint("GET", "/api/past")
 async def get_past(service: Service) -> PastStatus:
-    """Read of which position of which replica this database is a copy, if it is one."""
-    return {"past": None if service.past is None else view_of(PastView, service.past)}
+    """Read of which position of which replica this database is a copy, if it is one, and what the time is there."""
+    now = service.now_ms()
+    return {"past": None if service.past is None else view_of(PastView, service.past, at=now), "now": now}
 
 
 @endpoint("POST", "/api/past/replays", _UNKNOWN)
@@ -94,9 +97,7 @@ async def post_replayed_message(service: Service, *, id: str, body: GivenMessage
         replay = _session(conn, id)
         if replay.id <= past.newest_session:
             raise WrongState(f"session {id} is of the past itself: POST /api/past/replays begins a replay of it")
-        row = messages.find(conn, body.message)
-        if row is None:
-            raise NotFound(f"no message {body.message!r}")
+        row = messages.known(conn, body.message)
         return past_replays.give(conn, replay, row, now_ms=clock.now_ms())
 
     return {"ok": True, "messageId": await service.change(work, "dispatch")}

@@ -38,7 +38,7 @@ class NewPairingBody(Body):
 @endpoint("GET", "/api/pairings")
 async def get_pairings(service: Service, *, query: PageQuery) -> list[PairingView]:
     """List the pairings, newest first."""
-    return access.pairings(service.reader, before=query.before, limit=query.limit, now_ms=clock.now_ms())
+    return access.pairings(service.reader, before=query.before, limit=query.limit, now_ms=service.now_ms())
 
 
 @endpoint("POST", "/api/pairings", {400: "a code can't grant this; the error says why", 404: "there is no such agent"})
@@ -61,7 +61,7 @@ async def post_pairing(service: Service, *, body: NewPairingBody) -> MadePairing
     "DELETE", "/api/pairings/{id}", {404: "there is no such pairing", 409: "it is used, expired or revoked already"}
 )
 async def delete_pairing(service: Service, *, id: str) -> Ok:
-    """Revoke a pairing: its code does not work any more."""
+    """Revoke a pairing: its code no longer works."""
 
     def work(conn: apsw.Connection) -> None:
         if pairings.revoke(conn, id, now_ms=clock.now_ms()):
@@ -70,7 +70,7 @@ async def delete_pairing(service: Service, *, id: str) -> Ok:
         if known is None:
             raise NotFound(f"no pairing {id!r}; GET /api/pairings lists them")
         over = "expired" if known.status == "open" else known.status
-        raise WrongState(f"pairing {id} is {over} already: its code does not work any more")
+        raise WrongState(f"pairing {id} is {over} already: its code no longer works")
 
     await service.change(work)
     return OK

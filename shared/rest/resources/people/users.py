@@ -97,7 +97,7 @@ async def get_users(service: Service, *, query: UsersQuery) -> list[UserView]:
 
 @endpoint("POST", "/api/users")
 async def post_user(service: Service, *, body: NewUserBody) -> SavedUser:
-    """Add a user without any right. A user who is known already stays as is; a new name replaces the old one."""
+    """Add a user without a role. A user who is known already stays as is; a new name replaces the old one."""
 
     def work(conn: apsw.Connection) -> UserView:
         made = users.ensure(conn, body.channel, body.senderId, name=body.name, now_ms=clock.now_ms())
@@ -118,7 +118,7 @@ async def get_user(service: Service, *, id: int) -> UserView:
     {**_UNKNOWN, 409: "an approval about the user is pending: decide it first; or the user is the last owner"},
 )
 async def delete_user(service: Service, *, id: int, query: ForceQuery) -> Ok:
-    """Delete a user with all rights; from then on the user is a stranger. The last owner needs ``force``."""
+    """Delete a user with all roles; from then on the user is a stranger. The last owner needs ``force``."""
     await service.change(lambda conn: people.forget(conn, id, may_be_last_owner=query.force, now_ms=clock.now_ms()))
     return OK
 

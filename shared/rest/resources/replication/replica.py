@@ -1,9 +1,8 @@
 """The replica: where it is, how far behind, what it holds, and what was proven of it."""
 
-from dataclasses import dataclass
+import msgspec
 
 from shared.core.errors import NotReplicated
-from shared.core.time import clock
 from shared.db.engine import meta, restore_proofs
 from shared.db.engine.named_rows import view_of
 from shared.db.engine.restore_proofs import RestoreProof
@@ -27,8 +26,8 @@ _ASK_LIMIT_S = 2.0
 
 @endpoint("GET", "/api/replica")
 async def get_replica(service: Service) -> ReplicaView:
-    """Read the state of the replica. It asks Litestream, so it may take two seconds while that is not well."""
-    now_ms = clock.now_ms()
+    """Read the state of the replica. It asks Litestream, so it may take two seconds while that has a problem."""
+    now_ms = service.now_ms()
     report = replica_report.read(service.settings.db)
     proven, newest = restore_proofs.last_proven(service.reader), restore_proofs.newest(service.reader)
     lag = await _ask_litestream(service, now_ms)
@@ -78,8 +77,7 @@ def overdue(service: Service, now_ms: int) -> list[str]:
     return [replica_problems.overdue_sentence(proven, report.verify_every_ms, now_ms=now_ms)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Lag:
+class _Lag(msgspec.Struct, frozen=True):
     """What Litestream says of its positions."""
 
     position: str | None = None

@@ -71,7 +71,7 @@ class ReplicaStorage(TypedDict):
 
 
 class ReplicaView(TypedDict):
-    """*problems*: one sentence for each thing that is not well, with the next step.
+    """*problems*: one sentence for each, with the next step.
 
     *position*: of the database here, *replicatedPosition*: of the bucket, as Litestream says; null if it is not asked.
     *behindSeconds*: how long the oldest commit waits that is not in the bucket.

@@ -83,7 +83,7 @@ def status(conn: apsw.Connection) -> HeartbeatStatus:
 async def get_heartbeat(service: Service, *, id: str) -> AgentHeartbeat:
     """Read the agent's heartbeat."""
     known_agent(service.reader, id)
-    return _shown(_plan(service.reader, id))
+    return _shown(find(service.reader, id))
 
 
 @endpoint("PUT", "/api/agents/{id}/heartbeat", {404: "there is no such agent"})
@@ -93,16 +93,16 @@ async def put_heartbeat(service: Service, *, id: str, body: HeartbeatChange) -> 
     def work(conn: apsw.Connection) -> Plan | None:
         zone = known_agent(conn, id).timezone
         now_ms = clock.now_ms()
-        plan = _plan(conn, id)
+        plan = find(conn, id)
         if plan is None and not (body.enabled or body.content):
             return None
-        plan = _make(conn, id, body, zone, now_ms=now_ms) if plan is None else _change(conn, plan, body, now_ms=now_ms)
+        plan = make(conn, id, body, zone, now_ms=now_ms) if plan is None else _change(conn, plan, body, now_ms=now_ms)
         return _switch(conn, plan, is_on=body.enabled, now_ms=now_ms)
 
     return {"ok": True, **_shown(await service.change(work, "dispatch"))}
 
 
-def _make(conn: apsw.Connection, agent: str, body: HeartbeatChange, zone: str, *, now_ms: int) -> Plan:
+def make(conn: apsw.Connection, agent: str, body: HeartbeatChange, zone: str, *, now_ms: int) -> Plan:
     """A new heartbeat, which is off until it is switched on."""
     new = address(
         conn,
@@ -144,7 +144,8 @@ def _plans(conn: apsw.Connection) -> list[Plan]:
     return [plan for plan in series.every(conn) if plan.kind == "message" and plan.channel == CHANNEL]
 
 
-def _plan(conn: apsw.Connection, agent: str) -> Plan | None:
+def find(conn: apsw.Connection, agent: str) -> Plan | None:
+    """The agent's heartbeat, or None."""
     return next((plan for plan in _plans(conn) if plan.agent == agent and plan.recurrence), None)
 
 

@@ -47,7 +47,7 @@ class ChannelFiles:
             raise NotFetched("Postroom can't fetch files of this channel")
         adapter = await self._accounts.find(self._reader, channel)
         if adapter is None:
-            raise NotFetched("the channel is not set up on this host any more")
+            raise NotFetched("the channel is no longer set up on this host")
         try:
             return await self._patiently(adapter, attachment, min(most, limit_bytes))
         except NotFetched:

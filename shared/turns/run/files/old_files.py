@@ -21,6 +21,7 @@ from shared.agents.base import SESSIONS, session_folder
 from shared.agents.programs import disk
 from shared.core import logs
 from shared.core.settings import Settings
+from shared.core.time import clock
 from shared.db.queue import mailbox, messages
 from shared.db.roster import agents
 from shared.db.roster.agents import Agent
@@ -119,7 +120,7 @@ def _files(folder: Path, box: str) -> Iterator[KeptFile]:
         for name in names:
             found = _look(name, fd)
             if found is not None:
-                yield KeptFile(found.st_mtime_ns // 1_000_000, disk.size_of(found), message, _key(found))
+                yield KeptFile(_written_ms(found), disk.size_of(found), message, _key(found))
 
 
 def _delete(folder: Path, box: str, doomed: Collection[tuple[int, int, int]]) -> None:
@@ -147,6 +148,10 @@ def _look(name: str, folder: int) -> os.stat_result | None:
     return None if stat.S_ISDIR(found.st_mode) else found
 
 
+def _written_ms(found: os.stat_result) -> int:
+    return clock.of_machine(found.st_mtime_ns // 1_000_000)
+
+
 def _key(found: os.stat_result) -> tuple[int, int, int]:
     return found.st_dev, found.st_ino, found.st_mtime_ns
 
@@ -159,7 +164,7 @@ def delete_sent(conn: apsw.Connection, store: Path, *, older_than_ms: int) -> in
     Raises:
         OSError: a folder can't be read or deleted.
     """
-    old = [each for each in store.iterdir() if each.stat().st_mtime * 1000 < older_than_ms] if store.is_dir() else []
+    old = [each for each in store.iterdir() if _written_ms(each.stat()) < older_than_ms] if store.is_dir() else []
     awaited = {each.partition("/")[0] for each in mailbox.waiting_files(conn)} if old else set()
     doomed = [folder for folder in old if folder.name not in awaited][:_MOST_SENT]
     for folder in doomed:

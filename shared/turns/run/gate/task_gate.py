@@ -11,6 +11,7 @@ import apsw
 from shared.agents import prompt, task_script
 from shared.agents.base import Turn
 from shared.agents.task_script import ScriptFailed
+from shared.core.time import clock
 from shared.db.queue.claims import Claim
 from shared.db.queue.message_row import Message
 from shared.db.queue.schedules import news
@@ -55,9 +56,10 @@ def _has_news(reader: apsw.Connection, message: Message, turn: Turn) -> bool:
 def _is_changed(turn: Turn, since_ms: int) -> bool:
     """Whether the list of what the agent is to look after has changed."""
     try:
-        return (turn.folder / HEARTBEAT_FILE).lstat().st_mtime * 1000 > since_ms
+        written_ns = (turn.folder / HEARTBEAT_FILE).lstat().st_mtime_ns
     except OSError:
         return False
+    return clock.of_machine(-(-written_ns // 1_000_000)) > since_ms
 
 
 def _with_text(turn: Turn, task: Message, text: str) -> Turn:

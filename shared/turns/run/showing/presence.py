@@ -8,11 +8,11 @@ is over. All go on with the turn, so whatever run of it comes after a restart sh
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
 import apsw
+import msgspec
 
 from shared.channels import registry
 from shared.channels.base import Channel, Outgoing, Traits
@@ -53,8 +53,7 @@ class ShowsTurns(Protocol):
         """Wake these functions."""
 
 
-@dataclass(slots=True)
-class SaidSoFar:
+class SaidSoFar(msgspec.Struct):
     """What the agent has said so far in its turn, as people would read it; *changed* is set with every change.
 
     Attributes:
@@ -65,7 +64,7 @@ class SaidSoFar:
 
     text: Callable[[], str]
     changed: asyncio.Event
-    acts: list[str] = field(default_factory=list)
+    acts: list[str] = msgspec.field(default_factory=list)
     is_shown: bool = False
 
     @classmethod
@@ -79,8 +78,7 @@ class SaidSoFar:
         self.changed.set()
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(msgspec.Struct, frozen=True):
     """Where a turn is seen."""
 
     channel: Channel

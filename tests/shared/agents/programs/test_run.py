@@ -18,9 +18,9 @@ HOLDS = "import subprocess, sys; subprocess.run([sys.executable, '-I', '-S', '-c
 GREEDY = "x = bytearray(200_000_000); import time; time.sleep(600)"
 
 TOO_LARGE = (
-    "the program's folders held more than 20 MB, so Postroom ended it (disk_limit_mb of the agent is the limit; to "
+    "the program's folders used more than 20 MB, so Postroom ended it (disk_limit_mb of the agent is the limit; to "
     "change it: `emulator agents set AGENT --disk-limit MB`); what this turn wrote was deleted, the largest files "
-    "first, until they held less"
+    "first, until they used less"
 )
 LIMITS = Limits()
 
@@ -72,7 +72,7 @@ ENDINGS = {
         GREEDY,
         {"memory_bytes": 100 * 1024**2},
         Ending(
-            "memory_limit", LIMITS.ended("the program and what it started held more than 100 MB", "memory_limit_mb")
+            "memory_limit", LIMITS.ended("the program and what it started used more than 100 MB", "memory_limit_mb")
         ),
         "postroom",
     ),
@@ -99,7 +99,7 @@ ENDINGS = {
         HOLDS.format(GREEDY),
         {"memory_bytes": 100 * 1024**2},
         Ending(
-            "memory_limit", LIMITS.ended("the program and what it started held more than 100 MB", "memory_limit_mb")
+            "memory_limit", LIMITS.ended("the program and what it started used more than 100 MB", "memory_limit_mb")
         ),
         "postroom",
     ),
@@ -139,8 +139,8 @@ def test_what_a_turn_wrote_beyond_the_limit_is_deleted_and_all_else_stays(tmp_pa
     """So that the next turn can work, and many turns fill no disk. The large old file is no work of this turn."""
     (tmp_path / "old").write_bytes(bytes(8_000_000))
     source = (
-        "import os, time; os.makedirs('below'); open('below/large', 'wb').write(bytes(30_000_000))\n"
-        "open('small', 'w').write('x'); os.symlink('/etc', 'link'); os.chmod('below', 0); time.sleep(600)"
+        "import os, time; os.makedirs('below'); open('small', 'w').write('x'); os.symlink('/etc', 'link')\n"
+        "open('below/large', 'wb').write(bytes(30_000_000)); os.chmod('below', 0); time.sleep(600)"
     )
     for held in CONTAINMENTS.values():
         shutil.rmtree(tmp_path / "below", ignore_errors=True)

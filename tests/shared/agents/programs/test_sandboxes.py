@@ -1,6 +1,7 @@
 """Sandboxes that serve one turn of a session after another: what they share, and what they never share."""
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -15,7 +16,7 @@ from shared.agents.programs.containment import ProgramCommand
 from shared.agents.programs.process import Program
 from shared.agents.programs.sandboxes import Sandboxes
 from tests.containments import CONTAINMENTS
-from tests.liveness import is_alive, processes_naming
+from tests.liveness import is_alive, opened, processes_naming
 
 HELD = next(iter(CONTAINMENTS.values()))  # the best of this machine; without a leash each turn starts anew
 ODD = 'it\'s "odd"\n$(echo no) `echo no` \\ \u00e9 * ;'
@@ -106,6 +107,16 @@ def test_a_program_gets_its_words_and_its_environment_and_nothing_of_an_earlier_
     }  # fmt: skip
 
 
+def test_a_program_can_read_no_words_of_an_earlier_turn(go):
+    async def what(turns):
+        await turns.run(["true"], TOKEN="secret" * 1000)
+        return (await turns.run(["cat", "/.postroom/turn/words"]))[0]
+
+    said = go(what)
+    assert "secret" not in said
+    assert ("exec cat" in said) == HELD.is_leash
+
+
 def test_nothing_outlives_a_turn_whose_sandbox_stays(go, tmp_path):
     mark = f"{tmp_path}-daemon"
 
@@ -115,6 +126,21 @@ def test_nothing_outlives_a_turn_whose_sandbox_stays(go, tmp_path):
         return said, alive, first == (await turns.run(["echo", "x"]))[2]
 
     assert go(what) == ("left\n", [], HELD.is_leash)
+
+
+def test_what_a_program_left_ends_with_it_before_its_turn_does(go, tmp_path):
+    mark = f"{tmp_path}-daemon"
+
+    async def what(turns):
+        program = await turns.start([sys.executable, "-I", "-S", "-c", DAEMON, mark])
+        await program.wait()
+        while processes_naming(mark):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.001)
+        said = await program.stdout.read()
+        await program.end()
+        return said
+
+    assert go(what) == b"left\n"
 
 
 def test_a_turn_finds_no_file_in_memory_of_the_turn_before(go):
@@ -288,6 +314,58 @@ def test_a_killed_sandbox_is_not_used_again(go, tmp_path):
         return await turns.run(["echo", "y"])
 
     assert go(what)[:2] == ("y\n", 0)
+
+
+@pytest.mark.parametrize("generation", [1, 2], ids=["what waits for its end", "what becomes the program"])
+def test_a_sandbox_that_lost_the_process_for_its_next_turn_is_not_used_again(go, tmp_path, generation):
+    async def what(turns):
+        _, _, pid = await turns.run(["echo", "x"])
+        if HELD.is_leash:
+            (waiting,) = children(pid)  # the first process
+            for _ in range(generation):
+                while not (found := children(waiting)):  # noqa: ASYNC110 - nobody tells that it is there
+                    await asyncio.sleep(0.001)
+                (waiting,) = found
+            os.kill(waiting, 9)
+            while any((tmp_path / "sandboxes").glob("*")):  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.001)
+        return (await turns.run(["echo", "y"]))[:2]
+
+    assert go(what) == ("y\n", 0)
+
+
+def children(pid):
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_nothing_waits_for_the_next_turn_while_a_program_runs(go):
+    look = "import os; print(*sorted(int(each) for each in os.listdir('/proc') if each.isdigit()), os.getpid())"
+
+    async def what(turns):
+        return [(await turns.run(look))[0].split() for _ in range(2)]
+
+    for seen in go(what):
+        if HELD.is_leash:
+            first, _, program, itself = seen  # between them: what waits for the program's end
+            assert (first, program) == ("1", itself)
+
+
+@pytest.mark.parametrize("steps", range(1, 5))
+def test_a_start_that_is_cancelled_leaves_nothing_of_its_sandbox(go, tmp_path, steps):
+    async def what(turns):
+        await turns.run(["echo", "x"])
+        starting = asyncio.create_task(turns.start(["sleep", "600"]))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        starting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await (await starting).end()
+        folder = tmp_path / "sandboxes"
+        while any(folder.glob("*")) or any("/words" in each for each in opened(os.getpid()).values()):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        return (await turns.run(["echo", "y"]))[0]
+
+    assert go(what) == "y\n"
 
 
 def test_a_turn_that_is_stopped_ends_its_sandbox(go, tmp_path):

@@ -1,6 +1,7 @@
 """``receive`` of the Discord adapter: recorded interactions and webhook events against their expectations."""
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from nacl.signing import SigningKey
 from shared.channels.base import WebhookRequest
 from shared.channels.discord.channel import DiscordChannel
 from shared.channels.discord.settings import DiscordSettings
+from shared.core import chance
 from shared.core.errors import ConfigInvalid, PayloadInvalid, SignatureInvalid
 from tests.examples import examples
 from tests.shared.channels.expected import seen
@@ -159,6 +161,15 @@ def test_the_interaction_token_is_stored_encrypted(discord, monkeypatch):
 
     monkeypatch.setenv("DISCORD_BOT_TOKEN", "another")
     assert DiscordChannel(DiscordSettings.load()).unseal(event.context["sealed_token"]) is None
+
+
+def test_a_seal_draws_from_the_one_source_of_chance(discord, monkeypatch):
+    monkeypatch.setattr(chance, "_draw", chance._draw)
+    seals = []
+    for seed in (1, 1, 2):
+        chance.draw_from(random.Random(seed).randbytes)
+        seals.append(discord.seal("token"))
+    assert seals[0] == seals[1] != seals[2]
 
 
 @pytest.mark.parametrize("sealed", [None, "", "!", "AAAA", "é", 7, ["x"]])

@@ -269,7 +269,7 @@ CANNOT = {
     "gone": (
         PHOTO,
         [refusal("Bad Request: wrong file_id or the file is temporarily unavailable")],
-        "does not have it",
+        "no longer has it",
     ),
     "without a path": (PHOTO, [{"ok": True, "result": {"file_id": "AgAC"}}], "does not say where"),
     "on another disk": (PHOTO, [at("/var/lib/telegram/x.jpg")], "without --local"),

@@ -256,7 +256,7 @@ def test_a_refusal_of_the_files_is_told_apart_from_one_of_the_place(telegram, ma
 
 def test_a_file_that_changed_since_it_was_handed_over_costs_no_call(telegram, made):
     platform = Platform(SENT)
-    with pytest.raises(PermanentError, match="no longer as it was handed over"):
+    with pytest.raises(PermanentError, match="has changed since it was handed over"):
         send(telegram, Part("", None, (replace(made("photo"), size=99),)), platform)
     assert platform.calls == []
 

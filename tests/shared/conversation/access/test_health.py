@@ -79,6 +79,16 @@ def test_a_used_up_budget_needs_a_person(conn):
         usage.add(conn, TurnName("turn_2", "assistant", "session_1"), "m", "key", Tokens(1), None, now_ms=NOW)
     (sentence,) = of(conn).needs
     assert sentence.startswith("the budget in tokens of assistant for this day is used up, so messages wait")
+    assert sentence.endswith("To give more: emulator budgets set day --agent assistant --tokens NUMBER")
+
+
+def test_an_agent_that_waits_for_its_budget_is_no_second_need(conn):
+    make_owner(conn)
+    with transaction(conn):
+        budgets.put(conn, "assistant", "day", "tokens", 0, now_ms=NOW)
+        agent_pauses.pause(conn, "assistant", "budget", "It is used up.", until=NOW + 9, now_ms=NOW)
+    (sentence,) = of(conn).needs
+    assert sentence.startswith("the budget in tokens of assistant")
 
 
 def test_what_is_dead_needs_a_person_and_what_nobody_fetched_does_not(conn):
@@ -111,6 +121,5 @@ def test_an_agent_that_an_operator_paused_needs_somebody_when_messages_wait_for_
     assert of(conn).needs == []
     put(conn)
     assert of(conn).needs == [
-        "agent assistant is paused by hand, and 1 message waits for it. To let it go on: emulator agents resume "
-        "assistant"
+        "agent assistant is paused by hand, and 1 message waits for it. To resume it: emulator agents resume assistant"
     ]

@@ -76,7 +76,7 @@ def test_a_dead_message_is_told_once_and_its_end_once(conn, ops, settings):
         "1 message to agent assistant is dead, since 2027-01-15 08:00 (UTC). The agent's program ended with "
         "an error. Nothing is tried again by itself. Retry or discard them: emulator messages list. "
         f"<{URL}/#/queue/dead>",
-        "Over since 2027-01-15 08:18 (UTC): 1 message to agent assistant is dead (it stood for 18 min).",
+        "Over since 2027-01-15 08:18 (UTC): 1 message to agent assistant is dead (it lasted 18 min).",
     ]
 
 
@@ -121,7 +121,7 @@ def test_a_message_that_waits_too_long_is_stuck_for_the_reason_that_why_gives(co
     (message,) = column(conn, f"SELECT message_id FROM messages WHERE id = {row}")
     assert said(conn) == [
         "Messages to agent assistant wait in 1 conversation, since 2027-01-15 08:00 (UTC). Of the oldest: It is due, "
-        "and dispatch takes it within seconds. If it stays so, dispatch does not run. To see why each waits, type "
+        "and dispatch takes it within seconds. If it stays due, dispatch does not run. To see why each waits, type "
         f"emulator why {message}. <{URL}/#/m/{message}>"
     ]
 
@@ -154,7 +154,7 @@ def test_a_channel_that_hears_nothing_is_told(conn, ops, settings):
     look(conn, settings)
     (text,) = said(conn)
     assert text.startswith("telegram receives nothing, since 2027-01-15 08:00 (UTC). No address is registered")
-    assert "To mend it: emulator channel telegram connect." in text
+    assert "To fix it: emulator channel telegram connect." in text
 
 
 def outage(conn, channel="telegram"):
@@ -191,7 +191,7 @@ def test_without_another_route_it_is_said_when_the_channel_works_again(conn, ops
         rows(conn, "DELETE FROM channel_outages")
     assert [look(conn, settings, NOW + minute * MINUTE) for minute in (21, 22, 23)] == [0, 1, 0]
     assert said(conn) == [
-        "Over since 2027-01-15 08:21 (UTC): telegram can't send, and its answers wait (it stood for 21 min)."
+        "Over since 2027-01-15 08:21 (UTC): telegram can't send, and its answers wait (it lasted 21 min)."
     ]
 
 
@@ -200,7 +200,7 @@ def test_a_storm_is_counted(conn, ops, settings):
         make_agent(conn, f"agent-{number}")
         die(conn, agent=f"agent-{number}", chat=str(number))
     assert look(conn, settings) == 5
-    assert said(conn)[-1] == f"16 more: 16 dead (not well). <{URL}/#/>"
+    assert said(conn)[-1] == f"16 more: 16 dead (problem). <{URL}/#/>"
     assert look(conn, settings, NOW + MINUTE) == 0
 
 

@@ -43,8 +43,8 @@ def test_a_budget_that_is_used_up(conn, db):
         "budget assistant day tokens": (
             "money",
             "The budget in tokens of agent assistant for this day is used up",
-            "What waits goes on in 16 h, or when you give more.",
-            "To see it and give more: emulator budgets list.",
+            "What waits continues in 16 h, or when you give more.",
+            "To give more: emulator budgets set day --agent assistant --tokens NUMBER.",
         )
     }
 

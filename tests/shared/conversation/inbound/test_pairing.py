@@ -15,7 +15,7 @@ from tests.support import NOW, column, dump, make_agent, make_chat, row, wire
 
 LIFE = 900_000
 MINUTE = 60_000
-NOT_VALID = "That code is not valid (any more). Ask the operator of this bot for a new one."
+NOT_VALID = "That code is not valid, or no longer valid. Ask the operator of this bot for a new one."
 
 
 def make(conn, grants="owner", agent=None, now_ms=NOW):

@@ -122,12 +122,41 @@ def test_a_later_refusal_writes_nothing(conn):
     assert conn.total_changes() == before
 
 
-def test_a_clock_that_was_ahead_blocks_a_key_for_one_burst_at_most(conn):
-    day = 86_400_000
-    for _ in range(4):
-        take(conn, NOW + day)
+def test_a_bucket_of_a_higher_limit_or_of_an_earlier_release_is_never_emptier_than_empty(conn):
+    rows(conn, "INSERT INTO rates (key, full_at) VALUES (?, ?)", (KEY, NOW + 86_400_000))
     assert take(conn) == RateResult(False, is_first_refusal=True, again_at=NOW + 1000)
     assert take(conn, NOW + 1000).allowed
+
+
+BACK_MS = [1, 1500, 61_000, 86_400_000]
+
+
+@pytest.mark.parametrize("back_ms", BACK_MS)
+def test_a_clock_that_is_set_back_makes_no_bucket_emptier(conn, back_ms):
+    take(conn)
+    take(conn)
+    assert [take(conn, NOW - back_ms).allowed for _ in range(2)] == [True, False]
+
+
+@pytest.mark.parametrize("back_ms", BACK_MS)
+def test_after_a_clock_was_set_back_a_token_comes_back_each_second(conn, back_ms):
+    for _ in range(3):
+        take(conn)
+    found = [take(conn, NOW - back_ms + at).allowed for at in (0, 999, 1000, 1001, 2000)]
+    assert found == [False, False, True, False, True]
+
+
+@pytest.mark.parametrize("back_ms", BACK_MS)
+def test_a_clock_that_is_set_back_makes_no_bucket_of_bytes_emptier(conn, back_ms):
+    def send(amount, now_ms):
+        with transaction(conn):
+            size = Size(amount, per_minute=100)
+            return rates.take(conn, KEY, per_minute=600, burst=600, size=size, now_ms=now_ms).allowed
+
+    assert send(60, NOW)
+    assert take(conn, NOW - back_ms, per_minute=600, burst=600).allowed  # without a size: the bytes move too
+    assert [send(amount, NOW - back_ms) for amount in (41, 40, 1)] == [False, True, False]
+    assert [send(1, NOW - back_ms + at) for at in (599, 600)] == [False, True]
 
 
 def test_full_buckets_are_pruned_a_batch_at_a_time(conn):

@@ -1,3 +1,4 @@
+import contextlib
 import fcntl
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import apsw
 import pytest
 
 from shared.db.engine import meta
-from shared.db.engine.connection import open_connection, rows, scalar, transaction
+from shared.db.engine.connection import open_connection, rows, savepoint, scalar, transaction
 from tests.forks import FORKS, is_at, run_crew
 from tests.support import column
 
@@ -84,6 +85,27 @@ def test_the_error_that_ended_the_transaction_is_raised(conn):
 
     with pytest.raises(apsw.FullError):
         full()
+
+
+@pytest.mark.parametrize("outer", [transaction, contextlib.nullcontext])
+def test_so_is_the_error_that_ended_a_savepoint(conn, outer):
+    def full():
+        with outer(conn), savepoint(conn):
+            rows(conn, "ROLLBACK")
+            raise apsw.FullError("database or disk is full")
+
+    with pytest.raises(apsw.FullError):
+        full()
+    assert not conn.in_transaction
+
+
+def test_a_savepoint_without_a_transaction_is_one(conn, other):
+    with savepoint(conn):
+        assert meta.get(conn, "half") is None
+        with transaction(other):
+            meta.put(other, "half", "done")
+        assert meta.get(conn, "half") is None, "its reads are of one instant"
+    assert meta.get(conn, "half") == "done"
 
 
 def test_a_transaction_inside_a_transaction_is_refused_and_does_not_hang(conn):
@@ -207,10 +229,11 @@ def test_an_interrupt_at_the_gate_leaves_it_as_it_was(db, conn):
     assert meta.get(conn, "after") == "works"
 
 
-def test_a_vetoed_commit_rolls_everything_back(conn):
+@pytest.mark.parametrize("begin", [transaction, savepoint])
+def test_a_vetoed_commit_rolls_everything_back(conn, begin):
     def vetoed():
         conn.set_commit_hook(lambda: True)
-        with transaction(conn):
+        with begin(conn):
             meta.put(conn, "half", "done")
 
     with pytest.raises(apsw.ConstraintError):
@@ -235,6 +258,7 @@ def test_a_full_disk_in_a_statement_rolls_everything_back_and_opens_the_gate(con
 
 
 _CHECKPOINTS = """
+import contextlib
 import fcntl, sys, time
 with open(sys.argv[1], "r+b") as shm:
     fcntl.lockf(shm, fcntl.LOCK_EX, 1, 121)  # SQLite's lock of a process that checkpoints

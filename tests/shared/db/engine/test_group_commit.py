@@ -5,7 +5,7 @@ from functools import partial
 import apsw
 import pytest
 
-from shared.db.engine import meta
+from shared.db.engine import group_commit, meta
 from shared.db.engine.connection import HeldTime, open_connection, rows, scalar, transaction
 from shared.db.engine.group_commit import Writer
 from tests.support import column
@@ -353,3 +353,40 @@ def test_a_transaction_that_sqlite_ends_fails_for_all_that_may_be_done_twice(wri
     assert {type(result) for result in results} == {apsw.FullError}
     assert run(writer.run(put("c"))) == [None]
     assert [meta.get(conn, key) for key in ("a", "b", "c")] == [None, None, "x"]
+
+
+def test_a_writer_takes_its_turns_when_its_driver_says_so(db, conn, monkeypatch):
+    """The thread is one driver; with another, nothing is done before a turn, and all that waits then is one commit."""
+
+    class ByHand:
+        wakes = 0
+
+        def __init__(self, writer):
+            self.writer = writer
+
+        def wake(self):
+            self.wakes += 1
+
+        def end(self):
+            while self.writer.turn():
+                pass
+
+    monkeypatch.setattr(group_commit, "_drive", group_commit._drive)
+    drivers = []
+    group_commit.drive_by(lambda writer: drivers.append(ByHand(writer)) or drivers[0])
+    writer = Writer(db)
+
+    async def go():
+        asked = [asyncio.ensure_future(writer.run(put(key))) for key in ("a", "b")]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert (drivers[0].wakes, meta.get(conn, "a")) == (1, None)
+        assert (writer.turn(), writer.turn()) == (True, False)
+        assert await asyncio.wait_for(asyncio.gather(*asked), 60) == [None, None]
+        late = asyncio.ensure_future(writer.run(put("c")))
+        await asyncio.sleep(0)
+        writer.close()
+        await asyncio.wait_for(late, 60)
+
+    asyncio.run(go())
+    assert [meta.get(conn, key) for key in ("a", "b", "c")] == ["x", "x", "x"]

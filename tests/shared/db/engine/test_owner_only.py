@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import re
+import resource
 
 import apsw
 import pytest
@@ -111,3 +113,15 @@ def test_making_a_file_leaves_the_one_that_is_there(tmp_path):
     owner_only.make_file(tmp_path / "p.db")
 
     assert (tmp_path / "p.db").read_text() == "kept"
+
+
+def test_a_text_that_can_not_be_replaced_is_kept_and_named(tmp_path):
+    owner_only.replace_text(tmp_path / "p", "old")
+    size = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, size[1]))
+    try:
+        with pytest.raises(OSError, match=re.escape(str(tmp_path / "p"))):
+            owner_only.replace_text(tmp_path / "p", "new")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, size)
+    assert (tmp_path / "p").read_text() == "old"

@@ -1,79 +1,27 @@
 """From the first release's schema to the queue's: everything that was there is there, and goes on."""
 
 import json
-from importlib.resources import files
 
 import apsw
 import pytest
 
 from shared.db.engine import meta
-from shared.db.engine.connection import open_connection, rows, transaction
+from shared.db.engine.connection import rows, transaction
 from shared.db.engine.migrate import migrate
 from shared.db.queue import claims, messages, ready_sessions, responses
 from shared.db.queue.messages import NewMessage
 from shared.queue import turns
 from shared.queue.turns import RetryPolicy
+from tests.shared.db.engine.earlier_databases import make_first
 from tests.support import NOW, column, dump
 
-STATES = ("pending", "processing", "completed", "dead", "paused", "cancelled")
 POLICY = RetryPolicy(max_attempts=5, base_ms=5000, cap_ms=300_000, jitter=0.0)
-SEED = """
-    INSERT INTO meta (key, value) VALUES ('schema_version', '1'), ('epoch', 'epoch_12345678');
-    INSERT INTO agents (id, name, is_default, created_at, updated_at) VALUES ('assistant', 'Assistant', 1, 1, 1);
-    INSERT INTO chats (channel, platform_id, created_at, updated_at) VALUES ('telegram', '100', 1, 1);
-    INSERT INTO wirings (chat_id, agent, created_at) VALUES (1, 'assistant', 1);
-    INSERT INTO sessions (session_id, agent, chat_id, created_at, last_active)
-    VALUES ('session_1', 'assistant', 1, 1, 1);
-    INSERT INTO agent_messages (agent_id, role, channel, sender, message_id, content, created_at)
-    VALUES ('assistant', 'user', 'telegram', 'Ana', 'telegram_zzzz0001', 'hello', 1);
-    INSERT INTO dropped (channel, reason, created_at) VALUES ('telegram', 'payload', 1);
-    INSERT INTO responses (message_id, in_reply_to, channel, chat_id, platform_id, sender, message, status, created_at,
-                           acked_at)
-    VALUES ('telegram_zzzz0003', 3, 'telegram', 1, '100', 'Ana', 'hi', 'acked', 1, 2),
-           ('telegram_zzzz0003', 3, 'telegram', 1, '100', 'Ana', 'and', 'pending', 1, NULL);
-"""
 
 
 @pytest.fixture
 def old(tmp_path):
-    """A file of the first release: a message in every state, as trigger and as context, and what is around them."""
-    path = tmp_path / "p.db"
-    conn = open_connection(path)
-    with transaction(conn):
-        rows(conn, (files("shared.db") / "migrations" / "0001_first_light.sql").read_text("utf-8"))
-        rows(conn, SEED)
-        for number, (status, trigger) in enumerate([(status, trigger) for status in STATES for trigger in (1, 0)]):
-            held = ("turn_old", NOW + 1000) if status == "processing" else (None, None)
-            rows(
-                conn,
-                """
-                INSERT INTO messages (message_id, channel, chat_id, platform_id, event_key, sender, sender_id, message,
-                                      content, files, agent, session_id, trigger, status, retry_count, last_error,
-                                      claimed_by, lease, process_after, created_at, updated_at)
-                VALUES (?, 'telegram', 1, '100', ?, 'Ana', '5', ?, '{"context": {"a": 1}}', '["f"]', 'assistant', 1, ?,
-                        ?, 2, 'why', ?, ?, ?, ?, ?)
-                """,
-                (
-                    *(f"telegram_zzzz{number:04d}", f"e{number}", f"text {number}", trigger, status, *held),
-                    *(NOW + number, NOW, NOW + 1),
-                ),
-            )
-            message_id = f"telegram_zzzz{number:04d}"
-            rows(
-                conn,
-                "INSERT INTO events (type, message_id, data, created_at) VALUES ('message_received', ?, '{}', 1)",
-                (message_id,),
-            )
-        rows(
-            conn,
-            "UPDATE messages SET recurrence = '0 9 * * *', timezone = 'UTC', series_id = 'series_1', scheduled_at = ?"
-            " WHERE id IN (1, 7)",
-            (NOW,),
-        )
-        rows(conn, "UPDATE messages SET series_id = 'series_2' WHERE id = 7")
-        rows(conn, "DELETE FROM messages WHERE id = 5")  # pruned: rows have gaps
-        rows(conn, "DELETE FROM events WHERE id < 4")
-    yield path, conn
+    conn = make_first(tmp_path / "p.db")
+    yield tmp_path / "p.db", conn
     conn.close()
 
 

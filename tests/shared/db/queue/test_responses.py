@@ -62,7 +62,7 @@ def test_a_chat_that_was_asked_for_silence_waits(conn):
     held, other = answer(conn, chat="1"), answer(conn, chat="2")
     chat = make_chat(conn, "1")
     with transaction(conn):
-        chats.pause_sending(conn, chat, until_ms=NOW + 1000)
+        chats.pause_sending(conn, chat, until_ms=NOW + 1000, now_ms=NOW)
     assert heads(conn) == [other]
     assert heads(conn, now_ms=NOW + 1000) == [held, other]
 

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from shared.core.time import clock
 from shared.db.engine.restore_proofs import RestoreProof
 from shared.db.replica import replica_lag, replica_report
 from shared.db.replica.replica_problems import is_overdue, overdue_sentence, problems
@@ -53,6 +54,17 @@ def test_a_report_of_an_earlier_release_is_read(db):
     del old["bucket_answers"], old["restarts"]
     path.write_text(json.dumps(old))
     assert replica_report.read(db) == REPORT
+
+
+def test_a_report_and_what_waits_are_as_old_by_a_moved_clock_as_by_the_machine_s(db, day_ahead):
+    """Litestream, its files and its supervisor have the machine's clock."""
+    changed(behind_since=NOW - HOUR).write(db)
+    found = replica_report.read(db)
+    assert (found.at - day_ahead, found.until - found.at, found.at - found.behind_since) == (NOW, 55_000, HOUR)
+    folder = db.with_name(f".{db.name}-litestream") / "ltx" / "0"
+    folder.mkdir(parents=True)
+    (folder / f"{2:016x}-{2:016x}.ltx").touch()
+    assert replica_lag.waiting_s(db, 1, clock.now_ms() / 1000) < 60
 
 
 def test_a_day_has_its_last_size_and_old_days_go():
@@ -107,14 +119,14 @@ def test_a_replica_that_is_well_has_no_problems():
         (changed(at=NOW - 91_000), PROOF, 0.0, "has reported nothing for 91 s: does infra.replicate run? Start it"),
         (changed(until=NOW - 4000), PROOF, 0.0, "the lease on the replica ran out 4 s ago: look at the log"),
         (changed(has_full_copy=False), PROOF, 0.0, "no full copy yet"),
-        (REPORT, PROOF, 31.0, "not reached the bucket for 31 s: the bucket is not well, or Litestream hangs: look"),
+        (REPORT, PROOF, 31.0, "not reached the bucket for 31 s: the bucket does not work, or Litestream hangs: look"),
         (changed(bucket_answers=True), PROOF, 31.0, "Litestream is slow, or hangs and is restarted soon. Wait, else"),
-        (changed(bucket_answers=False), PROOF, 9.0, "for 9 s: the bucket does not answer infra.replicate either. Mend"),
+        (changed(bucket_answers=False), PROOF, 9.0, "for 9 s: the bucket does not answer infra.replicate either. Fix"),
         (
             changed(bucket_answers=True, restarts=1),
             PROOF,
             9.0,
-            "for 9 s: the bucket is well; Litestream hung, and infra.replicate restarted it once. Wait, else look",
+            "for 9 s: the bucket answers; Litestream hung, and infra.replicate restarted it once. Wait, else look",
         ),
         (changed(bucket_answers=True, restarts=2), PROOF, 31.0, "infra.replicate restarted it 2 times"),
         (changed(behind_since=NOW - 45_000), PROOF, None, "commits have not reached the bucket for 45 s"),

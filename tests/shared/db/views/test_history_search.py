@@ -1,6 +1,7 @@
 """Search in an agent's history: what a conversation may see of it, and the index behind it."""
 
 import contextlib
+import resource
 import stat
 
 import apsw
@@ -230,6 +231,21 @@ def test_a_deleted_index_comes_back(conn, db):
     index(conn, db)
     history_index.path_of(db).unlink()
     assert texts(conn, db, here, "tea") == ["tea"]
+    assert index(conn, db) == 1
+
+
+def test_an_error_of_the_disk_is_raised_as_it_is_and_a_later_sweep_goes_on(conn, db):
+    here = session(conn)
+    say(conn, here, "tea")
+    index(conn, db)
+    say(conn, here, "coffee")
+    before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, most))  # the journal of one page is longer
+    try:
+        with pytest.raises(apsw.IOError):
+            index(conn, db)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
     assert index(conn, db) == 1
 
 

@@ -78,7 +78,7 @@ def test_an_agent_that_is_paused_waits_for_more_than_time(conn):
 def test_a_chat_is_silent_while_answers_wait_for_the_end_of_its_pause(conn):
     chat = make_chat(conn)
     with transaction(conn):
-        chats.pause_sending(conn, chat, until_ms=SOON)
+        chats.pause_sending(conn, chat, until_ms=SOON, now_ms=NOW)
     assert troubles.silent_chats(conn, NOW) == []
     answer(conn)
     answer(conn, "another")
@@ -98,6 +98,24 @@ def test_open_messages_are_counted_by_what_they_wait_for(conn):
 
     assert troubles.waiting(conn, {"coder"}, NOW) == (4, 1, 1, 1, 1, 1, NOW + 5, "assistant")
     assert [troubles.waiting_for(conn, agent, NOW) for agent in ("coder", "assistant", "nobody")] == [1, 1, 0]
+
+
+def test_a_task_waits_since_its_instant_and_not_since_it_was_planned(conn):
+    put(conn, "of yesterday", chat="1", process_after=NOW - 1000, now_ms=NOW - 86_400_000)
+    assert troubles.waiting(conn, set(), NOW).oldest_ms == NOW - 1000
+    put(conn, "asked", chat="2", now_ms=NOW - 9000)
+    assert troubles.waiting(conn, set(), NOW).oldest_ms == NOW - 9000
+
+
+def test_what_is_planned_hides_nothing_that_waits_behind_it_in_its_session(conn):
+    make_agent(conn, "coder")
+    put(conn, "planned", chat="1", process_after=SOON, now_ms=NOW - 9000)
+    put(conn, "planned too", chat="1", process_after=SOON, now_ms=NOW - 8000)
+    assert troubles.waiting(conn, set(), NOW).oldest_ms is None
+    put(conn, "asked", chat="1", now_ms=NOW - 5000)
+    put(conn, "asked later", agent="coder", now_ms=NOW - 4000)
+    found = troubles.waiting(conn, set(), NOW)
+    assert (found.oldest_ms, found.oldest_agent, found.planned, found.due) == (NOW - 5000, "assistant", 2, 2)
 
 
 def test_where_nothing_waits_nothing_is_the_oldest(conn):

@@ -118,6 +118,19 @@ def test_200_answers_to_50_chats_meet_no_refusal(conn, tmp_path):
     assert sum(at_ms < 1000 for at_ms, _ in sent) == 30
 
 
+def test_where_no_send_may_begin_the_opening_of_a_chat_is_no_reason_to_look_again(conn, tmp_path):
+    """It stays in the past until the next look, which needs room: deliver would look again at once, for ever."""
+    for number in range(10):
+        ask(conn, f"answer {number}", "77")
+    delivery = Delivery(conn, tmp_path)
+    delivery.run(1_000)
+    opens_at = delivery.fair.opens_at("telegram", room=1)
+    assert opens_at is not None
+    delivery.at_ms = opens_at
+    assert delivery.fair.opens_at("telegram", room=1) == opens_at
+    assert delivery.fair.opens_at("telegram", room=0) is None
+
+
 @pytest.mark.parametrize(("chat", "within_a_minute"), [("77", 60), (GROUP, 20)])
 def test_one_chat_gets_a_short_burst_and_then_the_pace_of_the_platform(conn, tmp_path, chat, within_a_minute):
     for number in range(100):

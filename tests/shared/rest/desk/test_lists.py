@@ -90,6 +90,12 @@ def test_what_was_not_answered_and_the_latest_conversations_are_lists(serving, c
     (row,) = get(serving, "/api/lists/unanswered?what=ignored").json()
     assert (row["what"], row["state"]) == ("ignored", "context")
     assert get(serving, "/api/lists/unanswered?what=lost").status_code == 400
+    assert get(serving, f"/api/lists/unanswered?cursor={row['cursor']}").json() == []
+    log = f"/api/chats/{make_chat(conn)}/log"
+    (line,) = get(serving, log).json()
+    assert get(serving, f"{log}?cursor={line['cursor']}").json() == []
+    for path in ("/api/lists/unanswered", log):
+        assert get(serving, f"{path}?cursor=1").status_code == 400
     (place,) = get(serving, "/api/lists/chats").json()
     assert (place["lastText"], place["id"]) == ("by the way", make_chat(conn))
     assert get(serving, "/api/find?q=100").json()["chats"][0]["id"] == place["id"]

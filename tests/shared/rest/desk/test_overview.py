@@ -1,4 +1,4 @@
-"""The overview: what needs a person, what mends itself, and that both say what the health says."""
+"""The overview: what needs a person, what recovers by itself, and that both say what the health says."""
 
 import asyncio
 
@@ -9,6 +9,7 @@ from shared.db.engine.connection import transaction
 from shared.db.platforms import channel_outages, channel_pauses
 from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.roster import agent_pauses
+from shared.db.spending import budgets
 from shared.runtime.kick import Listener
 from tests.api_client import ask, get
 from tests.support import NOW, answer, make_agent, make_owner, put, take
@@ -45,9 +46,34 @@ def titles(items):
 def test_where_everything_moves_nothing_needs_anybody(serving, conn):
     put(conn)
     found = read(serving)
-    assert (found["sentence"], found["more"]) == ("All is well.", "Nothing waits for a person.")
+    assert (found["sentence"], found["more"]) == ("No problems.", "Nothing waits for a person.")
     assert (found["needsYou"], found["mendsItself"]) == ([], [])
     assert (found["numbers"]["waiting"], found["numbers"]["due"], found["books"]["accepted"]) == (1, 1, 1)
+
+
+def test_a_budget_that_is_used_up_is_one_thing_with_the_command_that_helps(serving, conn):
+    """The agent that waits for it was a second thing, with a button that helped nothing."""
+    put(conn)
+    with transaction(conn):
+        budgets.put(conn, "assistant", "day", "tokens", 0, now_ms=NOW)
+        agent_pauses.pause(conn, "assistant", "budget", "It is used up.", until=NOW + 9, now_ms=NOW)
+    found = read(serving)
+    (item,) = found["needsYou"]
+    assert item["title"] == "The budget in tokens of assistant for this day is used up"
+    assert item["why"] == (
+        "So messages wait until it is over. To give more: emulator budgets set day --agent assistant --tokens NUMBER"
+    )
+    assert (item["link"], item["acts"], found["sentence"]) == (
+        "#/queue/waiting?agent=assistant", [], "One thing needs you."
+    )  # fmt: skip
+
+
+def test_a_reason_ends_with_one_full_stop(serving, conn):
+    put(conn)
+    with transaction(conn):
+        agent_pauses.pause(conn, "assistant", "auth", "Nobody is logged in.", now_ms=NOW)
+    (item,) = read(serving)["needsYou"]
+    assert item["why"] == "Nobody is logged in. Its messages wait in order, and no attempt is lost."
 
 
 def test_a_button_that_takes_the_newest_alone_says_so(serving, conn):
@@ -58,6 +84,14 @@ def test_a_button_that_takes_the_newest_alone_says_so(serving, conn):
         "Retry the newest 200",
         200,
     )
+
+
+def test_a_button_that_sends_the_newest_alone_again_says_so(serving, conn):
+    for number in range(201):
+        answer(conn, chat=str(number))
+    change(conn, "UPDATE responses SET status = 'dead', failure = 'error', last_error = 'no'")
+    (item,) = read(serving)["needsYou"]
+    assert (item["count"], item["acts"][0]["label"]) == (201, "Send the newest 200 again")
 
 
 def test_dead_messages_have_a_button_that_retries_all_of_one_cause(serving, conn):
@@ -78,7 +112,7 @@ def test_an_agent_that_postroom_paused_needs_somebody_and_resumes_by_its_button(
     (item,) = found["needsYou"]
     assert found["sentence"] == "One thing needs you."
     assert (item["title"], item["until"], item["since"]) == ("Agent assistant is paused", NOW + 9, NOW)
-    assert item["why"].startswith("the login has expired. Its messages wait in order")
+    assert item["why"].startswith("The login has expired. Its messages wait in order")
     ask(serving, "POST", item["acts"][0]["paths"][0])
     assert read(serving)["needsYou"] == []
 
@@ -98,7 +132,7 @@ def test_messages_that_wait_behind_such_a_pause_need_that_operator(serving, conn
     assert found["sentence"] == "One thing needs you."
     assert (item["title"], item["why"]) == (
         "Agent assistant is paused by hand",
-        "for the night. 1 message waits in order, and no attempt is lost.",
+        "For the night. 1 message waits in order, and no attempt is lost.",
     )
     ask(serving, "POST", item["acts"][0]["paths"][0])
     assert read(serving)["needsYou"] == []
@@ -113,7 +147,7 @@ def test_an_outage_mends_itself_and_says_when_it_is_asked_again(serving, conn):
     assert found["needsYou"] == []
     (item,) = found["mendsItself"]
     assert (item["title"], item["until"]) == ("telegram can't send", NOW + 60_000)
-    assert found["more"] == "One mends itself. Nothing needs you."
+    assert found["more"] == "One recovers by itself. Nothing needs you."
 
 
 def test_what_is_tried_again_mends_itself(serving, conn):

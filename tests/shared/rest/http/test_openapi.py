@@ -126,6 +126,7 @@ SAMPLES = {
     ],
     ("GET", "/api/messages/{id}"): [("done_1", 200), ("dead_1", 200), ("running_1", 200), ("nobody", 404)],
     ("GET", "/api/messages/{id}/why"): [("waiting_1", 200), ("dead_1", 200), ("nobody", 404)],
+    ("GET", "/api/messages/{id}/turns"): [("done_1", 200), ("running_1", 200), ("nobody", 404)],
     ("POST", "/api/messages/{id}/cancel"): [("waiting_1", 200), ("waiting_1", 409), ("nobody", 404)],
     ("GET", "/api/queue/status"): [200],
     ("GET", "/api/queue/agents"): [200],
@@ -201,6 +202,14 @@ SAMPLES = {
     ("PUT", "/api/roster"): [
         *(({"agents": {"assistant": {}}, "default": "assistant"}, 200), ({"default": "nobody"}, 400)),
         *(({"agents": {"assistant": {"default": True}}}, 400), ({"agents": {"x": {"provider": "none"}}}, 400)),
+    ],
+    ("POST", "/api/imports"): [
+        ({"source": "nanoclaw", "heartbeats": {"assistant": {"interval": 3600}}}, 200),
+        ({"source": "nanoclaw", "heartbeats": {"nobody": {"interval": 3600}}}, 400),
+    ],
+    ("PUT", "/api/agents/{id}/files"): [
+        *((("assistant", {"path": "a.md", "text": "x"}), 200), (("none", {"path": "a.md", "text": "x"}), 404)),
+        (("assistant", {"path": "../a.md", "text": "x"}), 400),
     ],
     ("POST", "/api/chatroom/{id}"): [(("crew", {"message": "hi"}), 200), (("none", {"message": "hi"}), 404)],
     ("GET", "/api/chatroom/{id}"): [("crew", 200), ("none", 404)],

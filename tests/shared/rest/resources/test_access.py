@@ -381,7 +381,7 @@ def test_a_pairing_code_is_revoked_once(serving, conn):
     id_ = made(post(serving, {"grants": "chat", "agent": "assistant"}, "/api/pairings"))["pairingId"]
     first, again = call(serving, *[("DELETE", f"/api/pairings/{id_}", {})] * 2)
     assert (first.status_code, again.status_code) == (200, 409)
-    assert again.json() == {"error": f"pairing {id_} is revoked already: its code does not work any more"}
+    assert again.json() == {"error": f"pairing {id_} is revoked already: its code no longer works"}
 
 
 def test_an_expired_pairing_code_is_shown_as_expired_before_the_sweep(serving, conn):
@@ -450,7 +450,7 @@ def test_a_dropped_message_has_a_sentence_and_its_word(serving, conn):
         dropped.record(conn, channel="telegram", reason="rate_limited", detail="chat", now_ms=NOW)
     (found,) = get(serving, "/api/dropped").json()
     assert (found["code"], found["detail"]) == ("rate_limited", "chat")
-    assert found["reason"].startswith("It was more than the limits of a minute allow (chat). The person may write")
+    assert found["reason"].startswith("It was over the limit of a minute (chat). The person may write")
 
 
 def test_dropped_messages_are_filtered_by_sender_and_chat_and_have_names(serving, conn):

@@ -2,6 +2,7 @@
 
 import asyncio
 from types import SimpleNamespace
+from urllib.parse import quote
 
 import pytest
 
@@ -46,6 +47,24 @@ def test_a_search_ignores_case_and_finds_the_newest_first(serving, said):
     }
     assert hits(serving, "%C3%A4rger") == [4]
     assert (hits(serving, "0%25%20o"), hits(serving, ".."), hits(serving, "0_")) == ([5], [], [])
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        *(
+            ("kelvin", "\u212aelvin"),
+            ("\u212aelvin", "kelvin"),
+            ("stra\u00dfe", "STRA\u1e9eE"),
+            ("sigma", "\u017figma"),
+        ),
+        *(("\u03c3\u03c2", "\u03a3\u03a3"), ("\u00b5s", "\u03bcs"), ("ilik", "\u0130l\u0131k"), ("\u0131\u0130", "ii")),
+    ],
+)
+def test_letters_that_are_equal_in_any_case_are_found(serving, said, words, text):
+    """What a search leaves out early is what its pattern would not find either."""
+    said("nothing", f"... {text}", "ss")
+    assert hits(serving, quote(words)) == [2]
 
 
 def test_a_hit_in_a_long_text_has_an_excerpt(serving, said):

@@ -39,5 +39,5 @@ def test_a_channel_that_is_deaf_or_in_an_outage_says_why_and_what_mends_it(servi
         },
     }
     problems = " ".join(get(serving, "/api/health").json()["problems"])
-    assert "To mend it: emulator channel telegram connect" in problems
+    assert "To fix it: emulator channel telegram connect" in problems
     assert "discord can't send, and its answers wait: 502" in problems

@@ -189,7 +189,7 @@ MESSAGES = {
         None,
     ),
     "cancelled": (changed("status = 'cancelled', last_error = 'by Ana'"), "It was cancelled: by Ana.", None),
-    "no_answer": (said_nothing, "Agent assistant read it, and said nothing to it alone.", None),
+    "no_answer": (said_nothing, "Agent assistant read it, and did not answer it separately.", None),
     "answered": (settle_with(SENT), "It was answered: response 1 was sent.", None),
     "answer_due": (settle_with("status = 'pending'"), "response 1, goes out within seconds", None),
     "answer_on_its_way": (
@@ -291,14 +291,14 @@ def test_a_message_of_a_paused_agent_says_what_ends_the_pause(conn, until, way):
     row = put(conn)
     agent_pauses.pause(conn, "assistant", "auth", "401: expired", until=until, now_ms=NOW)
     found = why_sentences.of_message(why.message(conn, row, now_ms=NOW), now_ms=NOW)
-    sentence = f"Agent assistant is paused: 401: expired. It goes on when you resume the {way}"
+    sentence = f"Agent assistant is paused: 401: expired. It continues when you resume the {way}"
     assert found == ("agent_paused", sentence, until)
 
 
 def test_what_can_be_done_about_a_dropped_message_is_said_of_known_words_alone():
     assert set(why_sentences.ON_DROPPED) <= set(why_sentences.DROPPED)
     assert why_sentences.of_drop("rate_limited", "chat") == (
-        "It was more than the limits of a minute allow (chat). The person may write again in a minute."
+        "It was over the limit of a minute (chat). The person may write again in a minute."
     )
 
 
@@ -396,8 +396,8 @@ def test_what_never_became_a_message_has_its_place_its_names_and_its_reason(serv
         assert place.items() <= each.items()
     assert held["reason"].endswith(". Approve or refuse it.")
     assert left["reason"] == (
-        "It was not meant for any agent that answers there. Mention the bot or answer one of its messages; or let the "
-        "wiring take every message."
+        "It was not addressed to an agent that answers there. Mention the bot or answer one of its messages; or let "
+        "the wiring take every message."
     )
     assert (left["state"], left["code"], held["code"]) == ("dropped", "not_addressed", None)
     (quiz,) = search(serving, "senderId=8")
@@ -416,7 +416,7 @@ def test_a_message_of_the_queue_is_explained_by_its_id(serving, conn):
 @pytest.mark.parametrize(
     ("path", "status", "sentence"),
     [
-        ("/api/messages/m_0/why", 404, "no message 'm_0'"),
+        ("/api/messages/m_0/why", 404, "no message 'm_0': it never became one (GET /api/why"),
         ("/api/why", 400, "name a message (ref), a sender (senderId) or a chat"),
         ("/api/why?channel=telegram", 400, "name a message (ref)"),
         ("/api/why?chatId=99", 404, "there is no chat 99"),

@@ -74,6 +74,14 @@ def test_a_wait_is_seconds_milliseconds_or_a_date(headers, waits_s):
     assert host_errors.retry_after_s(headers, now_ms=NOW) == waits_s
 
 
+def test_an_instant_of_a_host_is_of_the_real_clock_and_a_wait_stays_as_long(day_ahead):
+    later = NOW + day_ahead
+    assert host_errors.retry_after_s({"retry-after": "Fri, 15 Jan 2027 08:00:10 GMT"}, now_ms=later) == pytest.approx(
+        10, abs=1
+    )
+    assert abs(host_errors.of_answer("anthropic", 429, UNIFIED, {}, now_ms=later).until_ms - later - 3_600_000) < 1000
+
+
 @pytest.mark.parametrize("reset", ["nonsense", "inf", "1", "9" * 30])
 def test_a_reset_that_makes_no_sense_is_no_instant(reset):
     headers = {**UNIFIED, "anthropic-ratelimit-unified-reset": reset}

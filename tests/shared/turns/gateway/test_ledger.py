@@ -29,7 +29,7 @@ def ledger(db, conn):
     with transaction(conn):
         owner = users.ensure(conn, "telegram", "7", name="Ana", now_ms=NOW)
         people.grant(conn, owner.id, "owner", None, by="test", now_ms=NOW)
-    writer, told = Writer(db), []
+    writer, told = Writer(db, clock_s=lambda: 0.0), []  # the disk is never slow
     made = Ledger(conn, writer, GatewaySettings(model_prices=PRICES), "UTC", lambda: told.append(1))
     made.told = told
     yield made
@@ -252,6 +252,15 @@ def test_a_request_that_was_under_way_when_dispatch_died_is_counted(ledger, conn
     assert rows(conn, "SELECT requests, input, output, cost FROM usage") == [(1, 4, 6, 64)]
     later = Ledger(conn, ledger._writer, GatewaySettings(), "UTC", print)  # of the next dispatch
     assert admit(later).reason == "budget"
+
+
+def test_an_estimate_is_in_its_row_without_a_wait_for_another_thread(ledger, conn):
+    """A request waits for it. The first one makes the writer open its connection."""
+    asyncio.run(begin(ledger))
+    with pytest.raises(StopIteration) as begun:
+        begin(ledger, 1).send(None)  # it runs to its end without a pause
+    assert begun.value.value.name == name_of(1, "coder")
+    assert column(conn, "SELECT requests FROM usage ORDER BY id") == [1, 1]
 
 
 @pytest.mark.parametrize("used", [Tokens(1, 2), Tokens(100, 200, 3, 4), WORTH_TEN.usual])

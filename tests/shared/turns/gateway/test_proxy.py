@@ -146,6 +146,22 @@ def test_when_a_program_goes_away_the_host_is_left_too_and_what_it_cost_is_writt
     assert rows(conn, "SELECT input, output FROM usage") == [(9, 1)]
 
 
+def test_the_stop_of_the_server_does_not_wait_for_a_program_that_reads_nothing(db, sockets):
+    async def flood(request):
+        answer = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await answer.prepare(request)
+        while True:
+            await answer.write(b": " + b"x" * 100_000 + b"\n\n")
+
+    async def use(program, host):
+        async with program.post("/v1/messages", json=ASKED):
+            for _ in range(50):  # the socket to the program is full
+                await asyncio.sleep(0)
+            await asyncio.wait_for(program.gateway.close(), 10)
+
+    through(db, sockets, flood, use)
+
+
 def test_the_end_of_a_turn_cuts_its_request_off_and_the_token_is_refused(db, sockets):
     async def use(program, host):
         async with program.post("/v1/messages", json=ASKED) as answer:

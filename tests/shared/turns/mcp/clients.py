@@ -15,12 +15,14 @@ SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "require
 
 
 class Noted:
-    """Tools that note each call; ``refuse`` answers with an error."""
+    """Tools that note each call, and count how often they are listed; ``refuse`` answers with an error."""
 
     def __init__(self):
         self.calls = []
+        self.listed = 0
 
     def specs(self):
+        self.listed += 1
         return [ToolSpec("say", "Say it.", SCHEMA), ToolSpec("refuse", "Refuse it.", SCHEMA)]
 
     async def call(self, name, arguments, *, call_id=None):

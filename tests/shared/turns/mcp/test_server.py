@@ -58,11 +58,11 @@ def test_a_client_that_could_ask_its_person_is_asked_nothing(tmp_path):
     assert asked == []
 
 
-def post(folder, version, method, params, request_id=1):
-    """One raw request, as the program sends it: codex asks for 2025-06-18."""
+def post(folder, version, method, params, more=()):
+    """One raw request, as the program sends it: codex asks for 2025-06-18. *more*: headers."""
     tools = Noted()
-    body = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
-    headers = {"accept": "application/json, text/event-stream", "authorization": "Bearer good"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    headers = {"accept": "application/json, text/event-stream", "authorization": "Bearer good", **dict(more)}
     if version:
         headers["mcp-protocol-version"] = version
 
@@ -87,6 +87,22 @@ def test_the_programs_own_call_id_is_the_call_id(tmp_path, name):
     answer, tools = post(tmp_path, "2025-06-18", "tools/call", params)
     assert answer.status_code == 200
     assert tools.calls == [("say", {"text": "x"}, "call-7")]
+
+
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
+def test_a_call_makes_no_list_of_all_tools(tmp_path, version):
+    """The SDK would make it before each call, to look for arguments that stand in headers too: a third of the time."""
+    params = {"name": "say", "arguments": {"text": "x"}, "_meta": ENVELOPE}
+    routing = {"mcp-method": "tools/call", "mcp-name": "say"}
+    answer, tools = post(tmp_path, version, "tools/call", params, routing)
+    assert answer.json()["result"]["content"] == [{"type": "text", "text": "say: x"}]
+    assert (tools.calls, tools.listed) == ([("say", {"text": "x"}, None)], 0)
 
 
 @pytest.mark.parametrize("meta", [{"callId": 7}, {"callId": ""}, {"callId": ["a"]}, {}])

@@ -24,12 +24,11 @@ def choose(conn, db, claim, found):
     async def go():
         writer = Writer(db)
         try:
-            await auto_provider.choose(conn, writer, claim, lambda: found)
+            return await auto_provider.agent_of(conn, writer, claim, lambda: found)
         finally:
             writer.close()
 
-    asyncio.run(go())
-    return auto_provider.resolved(agents.get(conn, "bot")).provider
+    return asyncio.run(go()).provider
 
 
 def test_what_is_chosen_stays_and_the_story_of_the_message_tells_it(conn, db, claim):

@@ -24,7 +24,7 @@ ANSWERS = "SELECT message FROM responses ORDER BY id"
 
 @pytest.mark.parametrize(
     ("kind", "text", "said"),
-    [("edit", "second <b>", "I was told: second <b>"), ("delete", "", "I was told: (deleted this message)")],
+    [("edit", "second <b>", "I heard: second <b>"), ("delete", "", "I heard: (deleted this message)")],
 )
 def test_echo_is_told_while_it_listens_and_the_next_turn_does_not_hear_it_again(conn, chat, until, kind, text, said):
     async def go():

@@ -46,7 +46,7 @@ def test_a_teammate_can_be_written_to_without_a_destination(conn, db):
     with running(conn, db) as turn:
         with transaction(conn):
             teams.save(conn, Team("dev", "Dev", "assistant", ("assistant", "bob")), now_ms=NOW)
-        assert turn.say("send_to_agent", agent="bob", text="mend it", within="30m").startswith("Sent to agent bob.")
+        assert turn.say("send_to_agent", agent="bob", text="fix it", within="30m").startswith("Sent to agent bob.")
         assert turn.refusal("send_to_agent", agent="carol", text="x").startswith("you have no destination 'carol'")
         assert turn.refusal("send_to_agent", agent="assistant", text="x").startswith("you have no destination")
     assert column(conn, "SELECT agent FROM messages WHERE from_agent = 'assistant'") == ["bob"]
@@ -171,7 +171,7 @@ def test_a_leader_sees_who_works_on_what(conn, db):
         session = column(conn, "SELECT session_id FROM messages WHERE agent = 'bob'")[0]
         with transaction(conn):
             claims.claim(conn, "bob", session, token="b", now_ms=NOW + minute, lease_ms=LEASE, limit=10)
-        turn.say("send_to_agent", agent="bob", text="then mend it")
+        turn.say("send_to_agent", agent="bob", text="then fix it")
         put(conn, "a secret of Ben", agent="carl", chat="300")
         take(conn, agent="carl", chat="300", token="c", now_ms=NOW + 2 * minute)
         with transaction(conn):
@@ -182,7 +182,7 @@ def test_a_leader_sees_who_works_on_what(conn, db):
         "Team dev (you lead it):",
         "- bob: has worked for 3 min on what you handed over; 1 waiting, the oldest for 4 min",
         "  - from you: “find out why it is red” (in work since 4 min, due in 26 min)",
-        "  - from you: “then mend it” (waits since 4 min)",
+        "  - from you: “then fix it” (waits since 4 min)",
         "- carl: has worked for 2 min on something else",
         "- eve: paused (auth)",
     ]

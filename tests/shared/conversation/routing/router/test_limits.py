@@ -42,6 +42,19 @@ def test_a_redelivery_of_a_refused_message_is_not_answered_again(conn):
     assert (again.dropped, again.said) == ("rate_limited:sender", False)
 
 
+@pytest.mark.parametrize("later_ms", [0, 1, 20_000, 3_600_000])
+def test_a_refused_message_stays_refused_however_much_room_there_is_when_it_comes_again(conn, later_ms):
+    """Its sender was told that it was not read."""
+    wire(conn, make_chat(conn))
+    for number in range(4):
+        store(conn, event(event_key=str(number)), LIMITED)
+    with_room = replace(OPEN, chat_limit=9)
+    again = store(conn, event(event_key="3"), with_room, at=NOW + later_ms)
+    assert again == Routed(dropped="rate_limited:sender")
+    assert column(conn, "SELECT count(*) FROM messages") == [3]
+    assert store(conn, event(event_key="new"), with_room, at=NOW + later_ms).stored == 1
+
+
 def test_a_redelivery_of_a_stored_message_is_a_duplicate_even_beyond_the_limit(conn):
     wire(conn, make_chat(conn))
     for number in range(4):

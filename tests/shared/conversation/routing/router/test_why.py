@@ -76,7 +76,7 @@ def test_a_dead_message_is_told_with_what_to_do_and_its_page(admin):
 def test_a_group_message_without_a_mention_is_told_as_dropped(admin):
     store(admin, event("hello all", is_mention=False, **GROUP))
     told = ask(admin, "@bot /why", mention="@bot ", **GROUP)
-    assert told.startswith("dropped_1 of Ana, 5 s ago: It was not meant for any agent that answers there. Mention the")
+    assert told.startswith("dropped_1 of Ana, 5 s ago: It was not addressed to an agent that answers there. Mention")
     assert ask(admin, "/why dropped_1", policy=PAGED, key="2", **GROUP).endswith("\nhttps://post.example/#/dropped")
 
 

@@ -46,6 +46,26 @@ def test_each_open_message_is_in_one_state_with_the_age_of_the_oldest(conn):
     }
 
 
+def test_what_was_planned_has_the_age_since_it_is_due_and_hides_nothing_that_waits_for_longer(conn):
+    """A task of every day was made a day before: it was a day old in the second in which it was due."""
+    put(conn, "of yesterday", chat="1", process_after=NOW - 1000, now_ms=NOW - 86_400_000)
+    assert of(conn, agent="assistant") == {"due": (1, NOW - 1000)}
+    put(conn, "asked", chat="2", now_ms=NOW - 9000)
+    assert of(conn, agent="assistant") == {"due": (2, NOW - 9000)}
+
+
+def test_what_runs_has_the_age_of_its_turn(conn):
+    put(conn, now_ms=NOW - 86_400_000)
+    take(conn, now_ms=NOW - 3000)
+    assert of(conn, agent="assistant") == {"running": (1, NOW - 3000)}
+
+
+def test_a_task_that_failed_has_waited_since_its_instant(conn):
+    task = put(conn, process_after=NOW - 1, now_ms=NOW - 86_400_000)
+    change(conn, "UPDATE messages SET failure = 'crashed', scheduled_at = :at WHERE id = :id", at=NOW - 7000, id=task)
+    assert of(conn, agent="assistant") == {"due": (1, NOW - 7000)}
+
+
 def test_what_waits_for_a_paused_agent_is_paused_and_what_it_runs_runs(conn):
     make_agent(conn, "coder")
     put(conn, "runs", agent="coder", chat="1")

@@ -130,6 +130,41 @@ def test_a_schedule_of_every_minute_tells_what_went_wrong_and_the_newest_and_cou
     assert (len(following["runs"]), following["planned"], following["hasMore"]) == (12, 12, True)
 
 
+def test_with_many_series_a_day_tells_fewer_runs_and_counts_all(task):
+    with transaction(task.conn):
+        rows(
+            task.conn,
+            """
+            WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1199)
+            INSERT INTO schedule_runs (series_id, message_id, due_at, started_at, recurrence, timezone)
+            SELECT 'series_' || (n % 200), 'task_' || n, :nine + n, :nine + n + iif(n < 200, 60000, 0),
+                   '0 9 * * *', 'UTC'
+              FROM numbers
+            """,
+            {"nine": NINE},
+        )
+    series = read(task, days=7)["series"]
+    days = [each for one in series for each in one["days"] if each["total"]]
+    assert [(day["total"], day["late"]) for day in days] == [(6, 1)] * 200
+    assert [[run["state"] for run in day["runs"]] for day in days] == [["late"]] * 200
+
+
+def test_what_became_of_many_runs_is_read_in_a_few_statements(task):
+    sql = """
+        INSERT INTO schedule_runs (series_id, message_id, due_at, started_at, recurrence, timezone)
+        VALUES ('series_' || (:n % 30), 'task_' || :n, :nine + :n, :nine + :n, '0 9 * * *', 'UTC')
+    """
+    with transaction(task.conn):
+        for number in range(300):
+            rows(task.conn, sql, {"n": number, "nine": NINE})
+    statements = []
+    task.conn.set_exec_trace(lambda _, sql, __: statements.append(sql) or True)
+    found = read(task)
+    task.conn.set_exec_trace(None)
+    assert sum(len(day["runs"]) for one in found["series"] for day in one["days"]) >= 200
+    assert len(statements) < 100
+
+
 def test_a_full_calendar_says_since_when_it_is_complete_and_reads_no_row_of_before(task):
     made = task.plan(DAILY)
     sql = """

@@ -97,7 +97,7 @@ def test_what_was_missed_stands_between_the_runs_also_when_the_series_has_ended(
         ("missed", "missed 12:00:00: it had not begun when the schedule was cancelled"),
         (
             "missed",
-            "missed 10:00:00 and later, 2 runs until 2027-01-15 11:00:00: another run, late or long, stood for it",
+            "missed 10:00:00 and later, 2 runs until 2027-01-15 11:00:00: another run, late or long, replaced it",
         ),
         ("answered", "ran 11:00:00 (2 h late), 1 s, said: late"),
     ]
@@ -131,5 +131,8 @@ def test_what_a_run_took_from_models_is_counted(task):
 
 
 def test_answers_of_tasks_are_found_by_their_index(conn):
-    plan = rows(conn, f"EXPLAIN QUERY PLAN {runs._ANSWER}", {"id": "task_1"})
-    assert "agent_messages_of_tasks" in plan[0][3]
+    plan = str(rows(conn, f"EXPLAIN QUERY PLAN {runs._ANSWERS}", {"ids": '["task_1"]'}))
+    assert "agent_messages_of_tasks" in plan
+    assert "SCAN agent_messages" not in plan
+    notes = str(rows(conn, f"EXPLAIN QUERY PLAN {runs._NOTES}", {"ids": '["task_1"]', "types": "[]"}))
+    assert "events_of_note" in notes

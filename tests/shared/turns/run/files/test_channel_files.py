@@ -79,7 +79,7 @@ def test_an_account_that_is_not_set_up_any_more_says_so(db, monkeypatch):
     monkeypatch.delenv("DISCORD_BOT_TOKEN")
     registry.get.cache_clear()
     error, asked = fetch(db)
-    assert (str(error), asked) == ("the channel is not set up on this host any more", 0)
+    assert (str(error), asked) == ("the channel is no longer set up on this host", 0)
 
 
 @pytest.mark.parametrize("attachment", [{"kind": "photo"}, {"kind": "photo", "url": 7}, {"url": "x" * 10**6}, {}])

@@ -95,6 +95,15 @@ def test_files_of_past_turns_are_not_there_for_later_ones(conn, folder):
     assert not (folder / SESSION / "inbox" / over).exists(), "nor its folder"
 
 
+def test_a_file_is_as_old_by_a_moved_clock_as_by_the_machine_s(conn, folder, day_ahead):
+    """Files have the times of the machine: one of 23 hours ago is none of 47."""
+    over = message(conn)
+    write(folder, f"{SESSION}/inbox/{over}/cat.png", age_ms=23 * HOUR)
+    write(folder, f"{SESSION}/inbox/{over}/dog.png", age_ms=25 * HOUR)
+    assert old_files.delete_old(conn, Settings.load(), now_ms=NOW + day_ahead) == 1
+    assert left(folder) == [f"{SESSION}/inbox/{over}/cat.png"]
+
+
 def test_files_go_with_their_message(conn, folder):
     pruned = message(conn)
     write(folder, f"{SESSION}/inbox/{pruned}/cat.png")

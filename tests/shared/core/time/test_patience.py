@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from shared.core.patience import Patience
+from shared.core.time.patience import Patience
 
 
 def test_a_result_within_the_limit_is_the_result_and_an_error_the_error():
