@@ -1,0 +1,1 @@
+"""A database between two releases: ``emulator upgrade`` and ``emulator rollback``."""

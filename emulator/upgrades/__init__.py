@@ -1,0 +1,1 @@
+"""A database between two releases: what an upgrade will do, tried on a copy, and the way back without a loss."""
