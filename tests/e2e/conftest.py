@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +15,8 @@ from typing import Any, TypeVar
 import apsw
 import pytest
 
+from emulator.testing import wait_until
+
 T = TypeVar("T")
 
 ROOT = Path(__file__).parents[2]
@@ -23,13 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 def until(what: str, look: Callable[[], T | None], timeout_s: float = 90.0) -> T:
     """The first true result of *look*; fails with *what* after *timeout_s*."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        found = look()
-        if found:
-            return found
-        time.sleep(0.02)
-    pytest.fail(f"not seen within {timeout_s:g} s: {what}")
+    return wait_until(look, limit_s=timeout_s, what=what)
 
 
 API_TOKEN = "of-the-tests"  # a host without a leash for programs wants one

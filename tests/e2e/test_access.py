@@ -10,7 +10,7 @@ from shared.conversation.routing.quotations import QUOTATION_WITHHELD
 from tests.e2e.conftest import System, until
 from tests.emulator.harness import copy_project
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 ANA = "5000000001"  # the owner of the bot
 LIMIT = 30  # messages a minute of one sender; only the test of the limit sends more

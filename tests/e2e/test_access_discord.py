@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.conftest import System, until
 from tests.emulator.harness import copy_project
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 ANA, BEN = "80000000000000001", "80000000000000002"
 CHANNEL = "1290000000000000200"
@@ -144,7 +144,6 @@ def bot_says(house: System, channel: str, data: str) -> dict[str, Any]:
     return hears(house, channel, "press me")
 
 
-@pytest.mark.long
 def test_marks_that_are_open_when_everything_is_killed_are_taken_away(house: System) -> None:
     """Of a message that waited, by its answer; of a turn that ran and is cancelled afterwards, by an empty end."""
     zoe = house.zoe  # type: ignore[attr-defined]

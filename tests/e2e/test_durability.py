@@ -17,7 +17,7 @@ from tests.e2e.conftest import System, until
 from tests.e2e.test_first_light import say
 from tests.emulator.harness import copy_project, descendants
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.any_python]
 
 PEOPLE = 12
 PATIENCE_S = 90.0  # a round to the bucket takes seconds where much else runs

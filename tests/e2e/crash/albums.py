@@ -14,7 +14,7 @@ from email.parser import BytesParser
 from email.policy import HTTP
 from typing import Any
 
-from tests.e2e.crash.people import Platform, Written
+from emulator.proving.platform import Platform, Written
 
 
 class AlbumPlatform(Platform):

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.crash.harness import Post
-from tests.e2e.crash.people import Platform
+from emulator.proving.host import Post
+from emulator.proving.platform import Platform
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A function on a clock that jumps: ``python -m tests.e2e.crash.jumping FILE ingest --fd 3 --timeout 10s``.
 
-Only ``shared.core.time.clock`` reads the wall clock, so this process of the tests replaces that one function;
+Only ``shared.core.time.clock`` reads the wall clock, so this process of the tests moves that one;
 production has no such switch. The first eight bytes of FILE are the milliseconds by which the clock is off.
 """
 
@@ -21,8 +21,7 @@ def jump(path: Path, offset_ms: int) -> None:
 def main() -> int:
     with open(sys.argv[1], "rb") as file:  # noqa: PTH123
         offset = mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)
-    real = clock.now_ms
-    clock.now_ms = lambda: real() + int(struct.unpack("q", offset[:8])[0])
+    clock.move(lambda machine_ms: machine_ms + int(struct.unpack("q", offset[:8])[0]))
 
     from infra.runner import serve
 

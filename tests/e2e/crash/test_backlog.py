@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from emulator.proving.child import until
+from emulator.proving.host import Post
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.queue import messages
 from tests.e2e.crash import invariants
 from tests.e2e.crash.conftest import Make
-from tests.e2e.crash.harness import Post, until
 from tests.support import make_session
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]

@@ -5,11 +5,11 @@ import time
 
 import pytest
 
+from emulator.proving.child import until
+from emulator.proving.platform import BUSY, LOST, OK, SLOW, Platform, lines
 from tests.e2e.crash import invariants
 from tests.e2e.crash.conftest import Make
-from tests.e2e.crash.harness import lines, until
 from tests.e2e.crash.jumping import jump
-from tests.e2e.crash.people import BUSY, LOST, OK, SLOW, Platform
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 
@@ -28,7 +28,7 @@ def test_a_clock_that_jumps_by_hours_loses_doubles_and_reorders_nothing(
     )
     clock = tmp_path / "clock"
     jump(clock, 0)
-    post = make_post(clock_file=clock)
+    post = make_post(runner=["tests.e2e.crash.jumping", clock])
     chats = [str(chat) for chat in range(100, 118)]
     agents = {"alone": 1, "many": 8}
     post.prepare(agents, {chat: dice.choice(list(agents)) for chat in chats})
@@ -63,7 +63,7 @@ def test_a_clock_set_back_by_an_hour_delays_no_due_message(make_post: Make, plat
     """Without a failure nothing waits: leases, sends and next messages do not depend on the clock."""
     clock = tmp_path / "clock"
     jump(clock, HOUR_MS)
-    post = make_post(clock_file=clock)
+    post = make_post(runner=["tests.e2e.crash.jumping", clock])
     post.prepare({"many": 8}, {"100": "many", "101": "many"})
     post.start()
     port = post.port("ingest")

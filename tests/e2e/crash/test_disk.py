@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from emulator.proving.child import until
+from emulator.proving.host import Post
+from emulator.proving.platform import OK, TAKEN_LOST, Platform, Written, lines
 from tests.e2e.crash import invariants
 from tests.e2e.crash.conftest import Make
-from tests.e2e.crash.harness import Post, lines, until
-from tests.e2e.crash.people import OK, TAKEN_LOST, Platform, Written
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 

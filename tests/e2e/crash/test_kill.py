@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from emulator.proving.child import until
+from emulator.proving.host import WRITER
+from emulator.proving.platform import BROKEN, LOST, OK, SLOW, TAKEN_BROKEN, TAKEN_LOST, Platform, lines
 from tests.e2e.crash import invariants
 from tests.e2e.crash.conftest import Make
-from tests.e2e.crash.harness import WRITER, lines, until
-from tests.e2e.crash.people import BROKEN, LOST, OK, SLOW, TAKEN_BROKEN, TAKEN_LOST, Platform
 from tests.liveness import is_alive
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]

@@ -9,11 +9,12 @@ from itertools import pairwise
 
 import pytest
 
+from emulator.proving.child import until
+from emulator.proving.host import Post
 from shared.conversation.routing.albums import QUIET_MS
 from tests.e2e.crash import invariants
 from tests.e2e.crash.albums import AlbumPlatform
 from tests.e2e.crash.conftest import Make
-from tests.e2e.crash.harness import Post, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 

@@ -17,6 +17,7 @@ import pytest
 
 from tests.e2e.conftest import System, until
 from tests.e2e.test_first_light import restored, rows, say
+from tests.emulator.harness import copy_project
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 
@@ -30,7 +31,9 @@ VICTIMS = ("ingest", "dispatch", "deliver", "dispatch", "deliver", "litestream",
 @pytest.fixture
 def system(tmp_path: Path) -> Iterator[System]:
     """A system that sends 300 answers within seconds; its platforms allow that."""
-    running = System(tmp_path / "state", environment={"POSTROOM_PACE_SENDS": "false"})
+    project = copy_project(tmp_path / "project")
+    (project / ".env").write_text("POSTROOM_PACE_SENDS=false\n")
+    running = System(tmp_path / "state", project=project)
     try:
         running.start()
         running.post("/control/limits", {"on": False}, "platforms")

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from emulator.proving.child import until
+from emulator.proving.host import Post
+from emulator.proving.platform import Platform, lines
 from shared.queue.turns import APOLOGY
 from tests.e2e.crash import invariants
 from tests.e2e.crash.conftest import Make
-from tests.e2e.crash.harness import Post, lines, until
-from tests.e2e.crash.people import Platform
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 
@@ -63,7 +64,7 @@ def test_a_message_that_kills_its_agent_or_dispatch_ends_dead_and_harms_no_neigh
     ended = post.query("SELECT message, status, retry_count, last_error FROM messages WHERE status <> 'completed'")
     attempts = {"kill": ATTEMPTS, "poison": 1}[word]
     assert [row[:3] for row in ended] == [(f"c100 0000 | {word}", "dead", attempts)]
-    assert {"kill": "signal 9", "poison": "went away"}[word] in ended[0][3]
+    assert {"kill": "signal 9", "poison": "ran the turn ended"}[word] in ended[0][3]
     assert [send.text for send in platform.taken if send.chat == "100"] == [APOLOGY, "re c100 0001", "re c100 0002"]
     if word == "poison":
         assert 1 + LOSSES <= post["dispatch"].starts <= 2 + LOSSES

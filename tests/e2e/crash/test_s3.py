@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from emulator.proving.child import until
+from emulator.proving.platform import Platform, lines
 from tests.e2e.crash import invariants
 from tests.e2e.crash.conftest import Make
-from tests.e2e.crash.harness import lines, until
-from tests.e2e.crash.people import Platform
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 

@@ -95,6 +95,7 @@ def check(conn, journal):
     return Counter((status, bool(has_spoken)) for _, _, status, has_spoken in ends)
 
 
+@pytest.mark.any_python
 def test_a_few_kills_say_nothing_twice_and_lose_nothing_that_was_told_as_sent(conn, tmp_path):
     run(conn, tmp_path / "journal", 12, seed=1)
     ends = check(conn, tmp_path / "journal")

@@ -5,10 +5,11 @@ from collections import Counter
 
 import pytest
 
+from emulator.proving.child import until
+from emulator.proving.host import Post
+from emulator.proving.platform import BROKEN, BUSY, LOST, OK, REFUSED, SLOW, TAKEN_BROKEN, TAKEN_LOST, Platform, lines
 from tests.e2e.crash import invariants
 from tests.e2e.crash.conftest import Make
-from tests.e2e.crash.harness import Post, lines, until
-from tests.e2e.crash.people import BROKEN, BUSY, LOST, OK, REFUSED, SLOW, TAKEN_BROKEN, TAKEN_LOST, Platform
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 

@@ -9,11 +9,12 @@ import time
 
 import pytest
 
+from emulator.proving.child import ROOT, until
+from emulator.proving.host import FUNCTIONS
+from emulator.proving.platform import Platform, lines
 from tests.e2e.conftest import System
 from tests.e2e.crash import invariants
 from tests.e2e.crash.conftest import Make
-from tests.e2e.crash.harness import FUNCTIONS, ROOT, lines, until
-from tests.e2e.crash.people import Platform
 from tests.e2e.test_first_light import say, sent
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]

@@ -1,6 +1,6 @@
 """A bucket, a platform and hosts that end with the test."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -30,8 +30,9 @@ def make_host(tmp_path: Path, replica: str, platform: PairPlatform) -> Iterator[
     """Makes hosts of one pair. A failing test prints the end of their logs."""
     made: list[Host] = []
 
-    def make(**environment: str) -> Host:
-        host = Host(tmp_path / f"host{len(made)}", platform, replica, tmp_path / "record", **environment)
+    def make(arguments: Mapping[str, str] | None = None, **environment: str) -> Host:
+        folder = tmp_path / f"host{len(made)}"
+        host = Host(folder, platform, replica, tmp_path / "record", arguments, **environment)
         made.append(host)
         platform.ports.append(host.ports["ingest"])
         return host

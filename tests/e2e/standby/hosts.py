@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -11,23 +12,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from emulator.proving.child import ROOT, Child, children_of, end_orphans, until
+from emulator.proving.host import AWS, QUICK, prepare_agents
+from emulator.proving.platform import Platform, Written
+from emulator.proving.witnesses import query
 from shared.db.engine.connection import open_connection, transaction
-from tests.e2e.crash.harness import (
-    AWS,
-    QUICK,
-    ROOT,
-    Child,
-    _children,
-    _end_orphans,
-    prepare_agents,
-    query,
-    until,
-)
-from tests.e2e.crash.people import Platform, Written
 from tests.support import NOW
 
 FUNCTIONS = ("ingest", "dispatch", "deliver", "sweep", "recurrence")
@@ -58,9 +51,18 @@ class Host:
 
     Args:
         record: the folder of the agents' journal, one for all hosts.
+        arguments: of functions, as their units have them, but that the port is another.
     """
 
-    def __init__(self, folder: Path, platform: PairPlatform, replica: str, record: Path, **environment: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        platform: PairPlatform,
+        replica: str,
+        record: Path,
+        arguments: Mapping[str, str] | None = None,
+        **environment: str,
+    ) -> None:
         self.folder = folder
         self.platform = platform
         self.record = record
@@ -85,7 +87,9 @@ class Host:
         self.children: dict[str, Child] = {}
         self._add("standby", ["-m", "infra.standby", "--port", "0", "--set-aside"])
         for name, sock in self._sockets.items():
-            argv = ["-m", "infra.runner", name, "--fd", sock.fileno(), "--timeout", "10s", "--standby"]
+            words = (arguments or {}).get(name, "--port 0 --timeout 10s")
+            options = re.sub(r"--port \d+", f"--fd {sock.fileno()}", words).split()
+            argv = ["-m", "infra.runner", name, *options, "--standby"]
             self._add(name, argv, [sock.fileno()])
         ticks = [f"{name}={every}@{self.ports[name]}" for name, every in TICKS.items()]
         self._add("ticker", ["-m", "infra.ticker", *ticks])
@@ -127,7 +131,7 @@ class Host:
         """Start every process; return at once. The functions wait for ``infra.standby``."""
         for child in self.children.values():
             child.start()
-            child._stopping.set()  # no restart
+            child.end_restarts()  # no restart
         for sock in self._sockets.values():
             sock.close()  # with the last process the port refuses connections
 
@@ -142,8 +146,8 @@ class Host:
 
     def pids(self) -> list[int]:
         """Every process of this host, the functions and ``infra.standby`` before what they started."""
-        alive = [child.pid for child in self.children.values() if child._process is not None]
-        return [pid for parent in alive for pid in (parent, *_children(parent))]
+        alive = [child.pid for child in self.children.values() if child.runs]
+        return [pid for parent in alive for pid in (parent, *children_of(parent))]
 
     def signal(self, number: int) -> None:
         """Send a signal to every process of the host at once."""
@@ -165,7 +169,7 @@ class Host:
         self.signal(signal.SIGKILL)
         for child in self.children.values():
             child.stop(signal.SIGKILL)
-        _end_orphans(self.folder)
+        end_orphans(self.folder)
 
     def status(self) -> tuple[int, dict[str, Any]]:
         """The status code and the JSON of ``/healthz`` of ``infra.standby``."""

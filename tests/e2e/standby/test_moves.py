@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from tests.e2e.crash.harness import during, lines, until
+from emulator.proving.child import during, until
+from emulator.proving.platform import lines
 from tests.e2e.standby import ledger
 from tests.e2e.standby.conftest import CHATS, MakeHost
 from tests.e2e.standby.hosts import FUNCTIONS, Host, PairPlatform

@@ -15,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from emulator.proving.child import until
+from emulator.proving.host import AWS
+from emulator.proving.platform import lines
 from shared.db.replica import lease_record
 from shared.db.replica.object_store import open_store
-from tests.e2e.crash.harness import AWS, lines, until
 from tests.e2e.standby import ledger
 from tests.e2e.standby.conftest import AGENTS, CHATS, MakeHost
 from tests.e2e.standby.hosts import Host, PairPlatform

@@ -1,21 +1,22 @@
-"""The chat platform of the crash runs: it delivers messages until they are accepted, and records every send.
+"""The chat platform of a run: it delivers messages until they are accepted, and records every send.
 
-It runs in the process of the test, which no test kills. It speaks Telegram's API and misbehaves by plan.
+It runs in the process of the run, which nothing kills. It speaks Telegram's API and misbehaves by plan.
 """
 
 import http.client
 import json
+import random
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Empty, Queue
 from typing import Any
 
-TOKEN, SECRET = "1234567:crash", "hook-secret"
+TOKEN, SECRET = "1234567:proof", "hook-secret"
 
 # What the platform does with a send: it accepts it or not, then answers or not.
 OK, SLOW, BUSY, BROKEN, TAKEN_BROKEN, LOST, TAKEN_LOST, REFUSED = (
@@ -44,6 +45,11 @@ class Written:
     text: str
     accepted: bool = False
     statuses: list[int] = field(default_factory=list)  # 0: no answer
+
+    @property
+    def event(self) -> tuple[str, str]:
+        """The channel and the key by which rows know the update."""
+        return "telegram", f"{TOKEN.partition(':')[0]}:{self.update_id}"
 
 
 Plan = Callable[[str, int], tuple[str, float]]  # text and number of the send, to the behaviour and its seconds
@@ -149,7 +155,8 @@ class Platform:
         with self._lock:
             self._next_update += 1
             written = Written(self._next_update, chat, text)
-            assert text not in self.written, "the checks tell messages apart by their texts"
+            if text in self.written:
+                raise ValueError(f"the checks tell messages apart by their texts, and {text!r} was written before")
             self.written[text] = written
         return written
 
@@ -180,7 +187,7 @@ class Platform:
 
     @contextmanager
     def people(
-        self, port: int, lines: dict[str, Iterable[str]], *, pace_s: float = 0.0, at_once: int = 6
+        self, port: int, lines: Mapping[str, Iterable[str]], *, pace_s: float = 0.0, at_once: int = 6
     ) -> Iterator["People"]:
         """People write their lines, each chat in order, until all are accepted or the block ends."""
         crowd = People(self, port, lines, pace_s, self._doubles, at_once)
@@ -197,7 +204,7 @@ class People:
         self,
         platform: Platform,
         port: int,
-        lines: dict[str, Iterable[str]],
+        lines: Mapping[str, Iterable[str]],
         pace_s: float,
         doubles: int,
         at_once: int,
@@ -255,3 +262,11 @@ def by_chat(sends: Iterable[Send]) -> dict[str, list[Send]]:
     for send in sends:
         found[send.chat].append(send)
     return found
+
+
+def lines(
+    chats: Sequence[str], count: int, plan: Callable[[random.Random], str], dice: random.Random, *, first: int = 0
+) -> dict[str, list[str]]:
+    """*count* texts for each chat, numbered from *first*; each says what its turns do."""
+    numbers = range(first, first + count)
+    return {chat: [f"c{chat} {number:04} | {plan(dice)}" for number in numbers] for chat in chats}

@@ -1,4 +1,4 @@
-"""The agent of the crash runs, a program of the ``command`` provider that writes a journal.
+"""The agent of a run, a program of the ``command`` provider that writes a journal.
 
 ``python -I -S agent.py FOLDER CONCURRENCY``. Each turn appends one line when it starts and one before it says anything,
 each in a single write, so the order of the lines is the order of the turns in all processes. While it lives, a turn
@@ -23,7 +23,7 @@ LOCK_PATIENCE_S = 5.0  # a killed process is gone when it is next scheduled
 
 def main() -> None:
     folder, concurrency = sys.argv[1], int(sys.argv[2])
-    # The tests make a full disk by a limit on file sizes; dispatch hands it down, and the journal must not have it.
+    # Tests make a full disk by a limit on file sizes; dispatch hands it down, and the journal must not have it.
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     turn = json.load(sys.stdin)
@@ -53,7 +53,7 @@ def main() -> None:
     if act == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if act == "poison":
-        time.sleep(600)  # the test sees the journal, and kills dispatch
+        time.sleep(600)  # the run sees the journal, and kills dispatch
     if act in ("ok", "files"):
         for message in asked:
             files = _files(turn["session"], message["text"]) if act == "files" else ""
@@ -125,4 +125,5 @@ def _say(**event: object) -> None:
     sys.stdout.flush()
 
 
-main()
+if __name__ == "__main__":
+    main()

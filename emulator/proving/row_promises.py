@@ -1,0 +1,255 @@
+"""What must be true of the rows alone, and of places and times: the promises that need no journal and no platform.
+
+Each function takes a way to read the rows, and returns sentences about what is wrong. Runs of processes and simulated
+worlds check the same ones.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from shared.core.time import cron, periods
+from shared.db.queue.schedules.missed_runs import MissedRuns
+from shared.queue.waits import WAITS
+
+Rows = Callable[[str], list[tuple[Any, ...]]]
+
+# -- the file
+
+
+def sound(rows: Rows) -> list[str]:
+    """The database file itself."""
+    found = rows("PRAGMA integrity_check")
+    broken = rows("PRAGMA foreign_key_check")
+    return [*([] if found == [("ok",)] else [f"integrity: {found[:3]}"]), *(f"foreign key: {row}" for row in broken)]
+
+
+# -- the ledger
+
+
+class EventOutcomes(NamedTuple):
+    """What became of the events that were accepted, by outcome; what is wrong with it; outcome and reason of each."""
+
+    counts: Counter[str]
+    problems: list[str]
+    became: Mapping[tuple[str, str], tuple[str, str]]
+
+
+_BECAME = {"completed": "answered", "pending": "waiting", "processing": "waiting", "paused": "waiting"}
+# A record of these words remembers that something was done; the event was not refused.
+_DONE = ("command_done", "command_refused", "pairing_done")
+
+
+def outcomes(rows: Rows, accepted: Iterable[tuple[str, str]]) -> EventOutcomes:
+    """Accepted = answered + read + dead + dropped + waiting + cancelled + forgotten; each with its reason.
+
+    Args:
+        accepted: channel and event key of each event that the platform was told is ours.
+    """
+    counts: Counter[str] = Counter()
+    problems = []
+    became: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)  # outcome and reason
+    for channel, key, trigger, status, error in rows(
+        "SELECT channel, event_key, trigger, status, last_error FROM messages WHERE event_key IS NOT NULL"
+    ):
+        outcome = "read" if status == "completed" and not trigger else _BECAME.get(status) or status
+        became[channel, key].append((str(outcome), error or ""))
+    for channel, key, reason in rows("SELECT channel, event_key, reason FROM dropped WHERE event_key IS NOT NULL"):
+        became[channel, key].append(("done" if reason in _DONE else "dropped", reason))
+    for channel, key in rows(
+        "SELECT channel, event_key FROM held UNION ALL SELECT channel, event_key FROM album_pieces"
+    ):
+        became[channel, key].append(("waiting", ""))
+    for channel, key in rows("SELECT channel, event_key FROM event_keys"):
+        became[channel, key].append(("forgotten", ""))
+    for key in accepted:
+        found = became.get(key, [])
+        if not found:
+            problems.append(f"lost: {key} was accepted, and nothing tells what became of it")
+        elif ("dropped", "rate_limited") in found and len(found) > 1:  # its sender was told that nobody read it
+            problems.append(f"{key} was dropped, and also is {found}")
+        for outcome, reason in found:
+            if outcome in ("dead", "dropped", "cancelled") and not reason:
+                problems.append(f"{key} is {outcome} without a reason")
+        counts[found[0][0] if found else "lost"] += 1
+    return EventOutcomes(counts, problems, {key: found[0] for key, found in became.items()})
+
+
+def never_dropped(rows: Rows, but_for: Collection[str] = ()) -> list[str]:
+    """No event is dropped, but for these reasons: in a world in which everybody may write."""
+    return [
+        f"dropped without need: event {key} of {channel} ({reason} {detail})"
+        for channel, key, reason, detail in rows("SELECT channel, event_key, reason, detail FROM dropped")
+        if reason not in but_for
+    ]
+
+
+# -- turns
+
+
+_STORY = """
+    SELECT session_id, type, message_id, data
+      FROM events
+     WHERE type IN ('chain_step_start', 'chain_step_done', 'message_retry', 'message_dead', 'message_released',
+                    'message_cancelled', 'message_retried')
+     ORDER BY id
+"""
+
+
+def turns(rows: Rows) -> list[str]:
+    """By the events of each session: no turn twice at once, and its messages oldest first.
+
+    What is urgent, was planned for later or retried by hand has no place in the order.
+    """
+    problems = []
+    asks: dict[str, int] = dict(rows("SELECT message_id, id FROM messages WHERE trigger = 1"))
+    in_order = {id_ for (id_,) in rows(
+        "SELECT message_id FROM messages WHERE urgency = 'normal' AND scheduled_at IS NULL"
+        " AND NOT (process_after IS NOT NULL AND failure IS NULL AND retry_count = 0)"
+    )}  # fmt: skip
+    running: dict[int, set[str]] = defaultdict(set)
+    last: dict[int, int] = defaultdict(int)
+    for session, kind, message_id, data in rows(_STORY):
+        match kind:
+            case "chain_step_start":
+                batch = [id_ for id_ in json.loads(data)["batch"] if id_ in asks]
+                if running[session]:
+                    problems.append(f"session {session} began {batch} while {sorted(running[session])} ran")
+                running[session] = set(batch)
+                places = [asks[id_] for id_ in batch if id_ in in_order]
+                if places != sorted(places) or (places and places[0] < last[session]):
+                    problems.append(f"session {session} took {places} after {last[session]}")
+                last[session] = max([last[session], *places[:1]])
+            case "chain_step_done":
+                running[session].clear()
+            case "message_retried":
+                in_order.discard(message_id)
+            case _:
+                running[session].discard(message_id)
+    return problems
+
+
+def spoke_once(rows: Rows) -> list[str]:
+    """No turn that said something for good is run again, but once for an agent whose row lets it go on."""
+    problems = []
+    first: dict[str, int] = dict(rows(
+        "SELECT s.story, min(e.id) FROM spoken s JOIN events e ON e.response_id = s.response"
+        " WHERE e.type = 'response_ready' GROUP BY s.story"
+    ))  # fmt: skip
+    begun: dict[str, list[int]] = defaultdict(list)
+    for id_, data in rows("SELECT id, data FROM events WHERE type = 'chain_step_start'"):
+        for message_id in json.loads(data)["batch"]:
+            begun[message_id].append(id_)
+    asked_for = {id_ for (id_,) in rows(  # by hand, or by a person's next line
+        "SELECT message_id FROM events WHERE type = 'message_retried'"
+        " OR (type = 'message_retry' AND data ->> '$.failure' = 'interrupted')"
+    )}  # fmt: skip
+    for message_id, story, may_go_on in rows(
+        "SELECT m.message_id, m.spoken, a.resume_spoken FROM messages m JOIN agents a ON a.id = m.agent"
+        " WHERE m.spoken IS NOT NULL AND m.trigger = 1"
+    ):
+        again = [id_ for id_ in begun[message_id] if id_ > first.get(story, 2**63)]
+        if len(again) > may_go_on and message_id not in asked_for:
+            problems.append(f"{message_id} was run {len(again)} times more after its turn had spoken")
+    return problems
+
+
+def private(seen: Iterable[tuple[str, str]], secrets: Mapping[str, Collection[str]]) -> list[str]:
+    """Every private text stays where its sender was.
+
+    Args:
+        seen: place and text of everything that anybody was shown: chats by people, sessions by agents.
+        secrets: a mark in a private text, and the places in which it may be seen.
+    """
+    return [
+        f"{mark!r} was private to {sorted(places)} and was seen in {place}"
+        for place, text in seen
+        for mark, places in secrets.items()
+        if mark in text and place not in places
+    ]
+
+
+# -- time and money
+
+
+class WaitWatch:
+    """Nothing waits longer than its own row asked for. After the clock is set back, that holds from the next sweep on.
+
+    Args:
+        lease_ms: the setting.
+        patience: how long such a row may stand, by a measure that is never set back: the seconds between two sweeps
+            that end, or the sweeps themselves.
+    """
+
+    def __init__(self, *, lease_ms: int, patience: float) -> None:
+        self._lease_ms = lease_ms
+        self._patience = patience
+        self._found: dict[tuple[str, str, Any], float] = {}
+
+    def look(self, rows: Rows, *, now_ms: int, steady: float) -> list[str]:
+        """What has waited too long, once each. *steady*: by the measure that is never set back."""
+        values = {":lease": str(self._lease_ms), ":now": str(now_ms), ":limit": "-1"}
+        found = set()
+        for wait in WAITS:
+            sql = wait.found
+            for name, value in values.items():
+                sql = sql.replace(name, value)
+            found |= {(wait.table, wait.until, row) for row in rows(sql)}
+        self._found = {each: self._found.get(each, steady) for each in found}
+        late = [each for each, since in self._found.items() if steady - since > self._patience]
+        for each in late:
+            self._found[each] = float("inf")
+        return [f"{table} {row} waits longer for {until} than it asked for" for table, until, row in late]
+
+
+def schedules(rows: Rows) -> list[str]:
+    """No instant of a schedule has two runs; with ``catch_up``, none between two runs is missing."""
+    problems = []
+    runs: dict[str, list[tuple[int, str | None, str | None]]] = defaultdict(list)
+    for series, due_at, recurrence, timezone in rows(
+        "SELECT series_id, due_at, recurrence, timezone FROM schedule_runs ORDER BY series_id, due_at, id"
+    ):
+        if runs[series] and runs[series][-1][0] == due_at:
+            problems.append(f"series {series} had two runs for {due_at}")
+        runs[series].append((due_at, recurrence, timezone))
+    missed: dict[str, set[int]] = defaultdict(set)
+    for row in rows(f"SELECT {', '.join(MissedRuns._fields)} FROM missed_runs"):
+        each = MissedRuns(*row)
+        instants = cron.between(each.recurrence, each.timezone, due_ms=each.due_at, until_ms=each.until_at, most=10_000)
+        missed[each.series_id].update(instants)
+    misfires: dict[str, str] = dict(rows(
+        "SELECT series_id, misfire FROM messages WHERE series_id IS NOT NULL"
+        " UNION SELECT series_id, misfire FROM responses WHERE series_id IS NOT NULL"
+    ))  # fmt: skip
+    for series, begun in runs.items():
+        for (due_at, recurrence, timezone), (next_due_at, *grid) in pairwise(begun):
+            if recurrence is None or grid != [recurrence, timezone]:
+                continue
+            between = cron.between(recurrence, timezone, due_ms=due_at, until_ms=next_due_at, most=10_000)[1:]
+            noted = set() if misfires.get(series) == "catch_up" else missed[series]
+            problems += [f"series {series} has no run for {instant}" for instant in between if instant not in noted]
+    return problems
+
+
+def budgets(rows: Rows, *, past: int, timezone: str = "UTC") -> list[str]:
+    """No budget is passed by more than *past*: what may be under way when it is used up, in its unit.
+
+    A turn counts for the period in which its first request was made.
+    """
+    problems = []
+    for agent, period, unit, amount, extra, extra_of in rows(
+        "SELECT agent, period, unit, amount, extra, extra_of FROM budgets"
+    ):
+        used: Counter[int] = Counter()
+        for name, paid_by, tokens, cost, at in rows(
+            "SELECT agent, paid_by, input + output + cache_read + cache_write, cost, created_at FROM usage"
+        ):
+            if agent in (None, name) and (unit == "tokens" or paid_by == "key"):
+                used[periods.containing(period, at, timezone).start_ms] += tokens if unit == "tokens" else cost or 0
+        for start_ms, total in used.items():
+            limit = amount + (extra if extra_of == start_ms else 0)
+            if total > limit + past:
+                problems.append(f"{agent or 'all agents'} used {total} {unit} of {limit} in the {period} of {start_ms}")
+    return problems
