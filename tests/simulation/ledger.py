@@ -1,0 +1,191 @@
+"""What must be true of every world, whatever went wrong in it.
+
+The witnesses are the rows, the platform, and the people. They know nothing of each other.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from emulator.proving import promises, row_promises
+from emulator.proving.ledger import DOUBTS
+from shared.queue.endings import STILL_WORKING
+from shared.queue.turns import APOLOGY
+from shared.turns.run.agent_run import BEGUN_ANEW
+from tests.simulation import sent_files
+from tests.simulation.agents.owners import DECIDES_NOTHING, OWNER
+from tests.simulation.machine.seams import BEGAN_MS
+from tests.simulation.parts import Query
+from tests.simulation.people.lines import Line
+from tests.simulation.platforms.base import Platform
+
+OPEN = """
+SELECT 'message', message_id, status, last_error FROM messages
+ WHERE status IN ('pending', 'processing') AND recurrence IS NULL AND trigger = 1
+UNION ALL SELECT 'response', message_id, status, last_error FROM responses WHERE status IN ('pending', 'delivering')
+"""
+_DELETED = "(deleted this message)"  # what the agent is told of a message that it had
+_SAID = "status != 'deleted' AND json_extract(content, '$.edits') IS NULL"
+LONGEST_WAIT_MS = 310_000
+"""No retry of a message or a response is further away than the cap of the backoff and its jitter allow."""
+
+
+def check(
+    query: Query, platforms: Sequence[Platform], lines: Mapping[str, Line], *, is_clock_steady: bool = True
+) -> list[str]:
+    """All that is wrong at the end of a world, when everything had time to end."""
+    return [
+        *row_promises.sound(query),
+        *(problem for each in platforms for problem in _stored(query, each, lines)),
+        *row_promises.never_dropped(query, DECIDES_NOTHING),
+        *_ended(query),
+        *row_promises.turns(query),
+        *row_promises.spoke_once(query),
+        *row_promises.schedules(query),
+        *_answered(query, platforms, lines),
+        *(_deleted(query, platforms) if is_clock_steady else ()),
+        *sent_files.check(query, platforms, is_clock_steady=is_clock_steady),
+        *(problem for each in platforms for problem in (*each.wrong, *_sent(query, each))),
+        *_apart(platforms),
+    ]
+
+
+def waits(query: Query, now_ms: int) -> list[str]:
+    """What waits longer than its row could have asked for, because somebody set the clock: until the next sweep."""
+    late = now_ms + LONGEST_WAIT_MS
+    return [
+        f"{table} {id_} waits too long for its next attempt"
+        for table, column in (("messages", "process_after"), ("responses", "deliver_after"))
+        for (id_,) in query(
+            f"SELECT message_id FROM {table} WHERE status = 'pending' AND recurrence IS NULL"
+            f" AND retry_count > 0 AND {column} > {late}"
+        )
+    ]
+
+
+def _stored(query: Query, platform: Platform, lines: Mapping[str, Line]) -> list[str]:
+    """P1, P2: what was accepted is stored, and what is stored is stored once and was written.
+
+    An edit stands in the place of what it changes, or beside it.
+    """
+    found: Counter[str] = Counter(
+        dict(
+            query(
+                f"SELECT message, count(*) FROM messages WHERE channel = '{platform.account}' AND kind = 'chat'"
+                " AND files = '[]' GROUP BY 1"
+            )
+        )
+    )
+    del found[_DELETED]
+    edits = {text: line.edit.text for text, line in lines.items() if line.edit is not None}
+    lost = [
+        each
+        for each in platform.written.values()
+        if each.accepted and not each.files and not found[each.text] and not found[edits.get(each.text, "")]
+    ]
+    return [
+        *(f"lost: {each.text!r} was accepted ({each.statuses}) and is not stored" for each in lost),
+        *(
+            f"doubled: {text!r} is stored {count} times"
+            for text, count in found.items()
+            if count > 1 and text != _DELETED
+        ),
+        *(f"nobody wrote {text!r}" for text in found if text not in lines),
+    ]
+
+
+def _ended(query: Query) -> list[str]:
+    """P6: everything has ended, and what died says why; no answer did because one send was not answered."""
+    dead = "SELECT message_id FROM {} WHERE status = 'dead' AND ifnull(last_error, '') = ''"
+    too_soon = (
+        "SELECT message_id FROM responses WHERE status = 'dead' AND retry_count < 2"
+        " AND last_error LIKE '%the message may have arrived'"
+    )
+    return [
+        *(f"never ended: {row}" for row in query(OPEN)),
+        *(f"message {id_} is dead without a reason" for (id_,) in query(dead.format("messages"))),
+        *(f"response of {id_} is dead without a reason" for (id_,) in query(dead.format("responses"))),
+        *(f"response of {id_} was given up after one send without an answer" for (id_,) in query(too_soon)),
+    ]
+
+
+def _answered(query: Query, platforms: Sequence[Platform], lines: Mapping[str, Line]) -> list[str]:
+    """P5, P6: a completed message has its answers and no other, a dead one has one sentence."""
+    problems = []
+    accepted = {text for each in platforms for text, written in each.written.items() if written.accepted}
+    deleted = {text for each in platforms for text in each.deleted}
+    answers: dict[str, list[str]] = defaultdict(list)
+    asked = {f"{line.button.removesuffix('yes')}?" for line in lines.values() if line.button}  # of the first of a batch
+    texts = "message_id NOT IN (SELECT message_id FROM messages WHERE files != '[]')"  # else see `sent_files`
+    for message_id, text in query(f"SELECT message_id, message FROM responses WHERE {_SAID} AND {texts} ORDER BY id"):
+        if text not in (*asked, STILL_WORKING) and not message_id.startswith("proactive_"):  # else a card, or a notice
+            answers[message_id].append(text.removesuffix(f"\n\n{BEGUN_ANEW}"))
+    inner = "kind = 'system' OR channel IN ('internal', 'chatroom')"  # what no person wrote
+    for message_id, text, status, is_inner in query(
+        f"SELECT message_id, message, status, {inner} FROM messages WHERE trigger = 1 AND files = '[]'"
+    ):
+        got = answers.pop(message_id, [])
+        line = Line(0, text, (), is_loose=True) if is_inner else lines.get(text)
+        if line is None:
+            problems.append(f"{text!r} is nobody's line")
+        elif status == "cancelled":
+            is_promised = text in accepted and text not in deleted
+            problems += [f"{text!r} was accepted and is cancelled"] if is_promised else []
+            problems += [f"{text!r} is cancelled, and its sender got {got}"] if got else []
+        elif line.is_loose:
+            problems += [f"{text!r} got {said!r} twice" for said, count in Counter(got).items() if count > 1]
+        elif status == "completed" and got != list(line.answers or ()):
+            problems.append(f"{text!r} is completed with the answers {got}")
+        elif status == "dead" and got != [APOLOGY]:
+            problems.append(f"{text!r} is dead, and its sender got {got}")
+        elif status == "dead" and line.answers is not None:
+            problems.append(f"{text!r} is dead, and its agent would have answered")
+    return [*problems, *(f"an answer to nothing: {id_} {texts}" for id_, texts in answers.items())]
+
+
+def _deleted(query: Query, platforms: Sequence[Platform]) -> list[str]:
+    """What was deleted before a turn took it is answered by nobody. The instants are of a clock that nobody set."""
+    begun: dict[str, int] = {}
+    for at_ms, data in query("SELECT created_at, data FROM events WHERE type = 'chain_step_start' ORDER BY id DESC"):
+        begun |= dict.fromkeys(json.loads(data)["batch"], at_ms)
+    texts: dict[str, str] = dict(query("SELECT message, message_id FROM messages WHERE trigger = 1"))
+    return [
+        f"{text!r} was deleted, and a turn took it {late_ms} ms later"
+        for each in platforms
+        for text, told in each.deleted.items()
+        if told.accepted and (late_ms := begun.get(texts.get(text, ""), 0) - BEGAN_MS - int(told.answered_s * 1000)) > 0
+    ]
+
+
+def _apart(platforms: Sequence[Platform]) -> list[str]:
+    """P8, P10: what belongs to a chat or a topic is seen nowhere else. Each text carries the mark of its place."""
+    seen = [  # but by the owner, whom cards show what belongs to others
+        (each.mark, " ".join((each.text, *each.files)))
+        for platform in platforms
+        for each in platform.arrivals
+        if each.chat != OWNER.chat
+    ]
+    places = {each.place.mark for platform in platforms for each in platform.written.values()}
+    return row_promises.private(seen, {f"{each}n": {each} for each in places})
+
+
+def _sent(query: Query, platform: Platform) -> list[str]:
+    """P7, P8: what is acknowledged arrived, a second arrival has a recorded doubt, and each place is in order.
+
+    Of a busy group, people get their answers in turns (``shared/queue/platforms/fair_heads.py``). What an owner is told
+    has marks of its own, which the platform shows in another form.
+    """
+    found = query(
+        "SELECT id, platform_id, message, status FROM responses"
+        f" WHERE channel = '{platform.account}' AND platform_id != '{OWNER.chat}' AND {_SAID} ORDER BY id"
+    )
+    arrivals = [each for each in platform.arrivals if each.chat != OWNER.chat]
+    taken = Counter((each.chat, each.text) for each in arrivals)
+    problems, rank = promises.arrivals(found, taken, Counter(dict(query(DOUBTS))))
+    last: dict[str, int] = defaultdict(int)
+    for each in arrivals:
+        place = rank.get((each.chat, each.text), 0)
+        if place and place < last[each.mark]:
+            problems.append(f"{each.mark} got response {place} after {last[each.mark]}")
+        last[each.mark] = max(last[each.mark], place)
+    return problems

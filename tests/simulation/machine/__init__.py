@@ -1,0 +1,1 @@
+"""The computer of the world, and what it is made of."""

@@ -1,0 +1,1 @@
+"""People and programs: what they write, and what must become of it."""

@@ -1,0 +1,183 @@
+"""One world from one seed: Postroom's functions, people who write, and what goes wrong. ``running`` runs it."""
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import apsw
+
+from shared.db.engine.connection import rows
+from tests.simulation import ledger
+from tests.simulation.breaking import Breaking
+from tests.simulation.faults import Fault, frame, plan
+from tests.simulation.judging import LEASE_MS, Audit, fingerprint
+from tests.simulation.kinds import parts_of
+from tests.simulation.machine.computer import Computer
+from tests.simulation.machine.process import Answer, Process, Reset
+from tests.simulation.outcome import Outcome
+from tests.simulation.parts import WorldPart
+from tests.simulation.people.writing import People
+
+TICK = {"x-postroom-tick": "tick-secret"}
+_HEALS_S = 14_400.0  # of virtual time, in which all work must end
+_LOOKS_S = 15.0
+_FOR_EVER_MS = str(10 * 365 * 86_400_000)  # the kernel dates files, by a clock that is not the world's
+
+
+class World:
+    """See the module. *ticks_s*: how often which function gets its tick."""
+
+    ticks_s: ClassVar = {"deliver": 1.0, "dispatch": 5.0, "sweep": 60.0, "recurrence": 60.0}
+
+    def __init__(self, seed: int, folder: Path, faults: Sequence[Fault] | None = None) -> None:
+        self._seed = seed
+        shape = self.dice("shape")
+        self.span_s, is_replicated = self._shape(shape)
+        os.chdir(folder)  # and all paths are relative to it, so that no row and no line names it
+        self.outcome = Outcome(seed)
+        self.computer = Computer(self.dice, self.tell, is_replicated=is_replicated)
+        self.outcome.faults = self._plan(is_replicated=is_replicated) if faults is None else list(faults)
+        self._parts = self._parts_of(shape)
+        self._hosts = {address: host for part in self._parts for address, host in part.hosts().items()}
+        self._platforms = [part.platform for part in self._parts if isinstance(part, People)]
+        self._audit = Audit(self.computer, self._fail)
+        self._breaking = Breaking(self, self.computer, self._hosts, self._platforms, self.outcome.faults, self._audit)
+        self._put_settings()
+
+    def _shape(self, dice: random.Random) -> tuple[float, bool]:
+        """For how many seconds people write, and whether a Litestream runs."""
+        return frame(dice)
+
+    def _plan(self, *, is_replicated: bool) -> list[Fault]:
+        return plan(self.dice("faults"), self.span_s, is_replicated=is_replicated)
+
+    def _parts_of(self, dice: random.Random) -> list[WorldPart]:
+        return parts_of(self, self._seed, dice)
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Of the rows that this world is judged by."""
+        return self.computer.query(sql)
+
+    def dice(self, name: str) -> random.Random:
+        """See ``Surroundings``."""
+        return random.Random(f"{self._seed} {name}")
+
+    def tell(self, line: str) -> None:
+        """See ``Surroundings``."""
+        self.outcome.story.append(f"{self.computer.loop.time():10.3f}  {line}")
+
+    def now_s(self) -> float:
+        """See ``Surroundings``."""
+        return self.computer.loop.time()
+
+    def wall_ms(self) -> int:
+        """See ``Surroundings``."""
+        return self.computer.clock.wall_ms()
+
+    def kill(self, function: str) -> None:
+        """See ``Surroundings``."""
+        self.computer.current[function].kill()
+
+    async def ask(
+        self,
+        function: str,
+        method: str,
+        path: str,
+        headers: dict[str, str],
+        body: bytes,
+        on_piece: Callable[[bytes], None] | None = None,
+    ) -> Answer:
+        """See ``Surroundings``."""
+        return await self.computer.current[function].ask(method, path, headers, body, on_piece)
+
+    def _put_settings(self) -> None:
+        """Of all processes. What the machine of the tests has set counts for nothing."""
+        for name in [name for name in os.environ if name.startswith(("POSTROOM_", "TELEGRAM_", "DISCORD_"))]:
+            del os.environ[name]
+        computer = self.computer
+        os.environ |= {
+            "POSTROOM_DB": str(computer.db),
+            "POSTROOM_RUN_DIR": "run",
+            "POSTROOM_AGENTS_DIR": "agents",
+            "POSTROOM_TICK_SECRET": TICK["x-postroom-tick"],
+            "POSTROOM_NEW_CHATS": "wire",
+            "POSTROOM_LEASE_MS": str(LEASE_MS),
+            "POSTROOM_LEASH": "off",
+            "POSTROOM_RETENTION_MS": _FOR_EVER_MS,
+            "POSTROOM_FILE_RETENTION_MS": _FOR_EVER_MS,
+        }
+        if computer.litestream is not None:
+            os.environ |= {"POSTROOM_DURABILITY": "replicated", "POSTROOM_LITESTREAM_SOCKET": str(computer.socket)}
+        for part in self._parts:
+            os.environ |= part.settings()
+
+    async def live(self) -> None:
+        """All of it: people write, things break, all heals, and everything must end."""
+        self.computer.wires.hosts |= self._hosts
+        self.computer.boot(self._furnish)
+        work = [asyncio.create_task(each) for part in self._parts for each in part.work()]
+        work.append(asyncio.create_task(self._breaking.work()))
+        for function, every_s in self.ticks_s.items():
+            asyncio.create_task(self._tick(function, every_s))  # noqa: RUF006 - it ends with the world
+        for lasting in (self._look(), *(each for part in self._parts for each in part.lasting())):
+            asyncio.create_task(lasting)  # noqa: RUF006
+        done, late = await asyncio.wait(work, timeout=self.span_s + _HEALS_S)
+        for task in done:
+            task.result()
+        self.outcome.failures += [f"never accepted: {len(late)} people still write"] if late else []
+        await self._settle()
+        await self.computer.shut_down()
+        self._judge()
+
+    def _furnish(self, conn: apsw.Connection, now_ms: int) -> None:
+        """The first agent may run some turns at once; each part writes what is its own."""
+        rows(conn, "UPDATE agents SET concurrency = :most", {"most": self.dice("concurrency").choice([1, 3, 8])})
+        for part in self._parts:
+            part.furnish(conn, now_ms)
+
+    async def _tick(self, function: str, every_s: float) -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            process = self.computer.current[function]
+            asyncio.create_task(self._ask_tick(process))  # noqa: RUF006
+
+    async def _ask_tick(self, process: Process) -> None:
+        try:
+            answer = await process.ask("POST", "/tick", TICK)
+        except Reset:
+            return
+        self.outcome.counts[f"tick {answer.status}"] += 1
+        self._audit.sweeps += process.function == "sweep" and answer.status == 200
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOKS_S)
+            if self.computer.is_on:
+                self._audit.look()
+                self.computer.supervise()
+
+    async def _settle(self) -> None:
+        """Nothing goes wrong any more: all work must end. Where something has failed, that is told at once."""
+        self.tell("all is well from here on")
+        until_s = self.now_s() + _HEALS_S
+        while self.now_s() < until_s:
+            await asyncio.sleep(5)
+            if self.outcome.failures or not self.computer.query(ledger.OPEN):
+                return
+
+    def _fail(self, problems: list[str]) -> None:
+        self.outcome.failures += [f"{self.now_s():.3f}: {each}" for each in problems]
+
+    def _judge(self) -> None:
+        query = self.query
+        lines = {text: line for part in self._parts for text, line in part.lines().items()}
+        is_steady = all(fault.kind != "clock" for fault in self.outcome.faults)
+        self._fail(ledger.check(query, self._platforms, lines, is_clock_steady=is_steady))
+        for part in self._parts:
+            self._fail(part.problems(query, is_history_whole=not self.computer.has_lost))
+            self.outcome.counts += part.counts(query)
+        self.outcome.counts += self.computer.counts() + self._breaking.counts
+        self.outcome.hash = fingerprint(self.computer)
