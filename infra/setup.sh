@@ -4,6 +4,7 @@
 #   infra/setup.sh dev    also for the tests, the checks, Spark and the benchmarks
 #   infra/setup.sh browser    a browser for `make browser`
 #   infra/setup.sh jdbc       a jar for `make bench` to compare with
+#   infra/setup.sh docs       also for `make docs`
 set -eu
 cd "$(dirname "$0")/.."
 venv=${VENV:-.venv}
@@ -109,7 +110,7 @@ install() {  # $1: extras
     export PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
     if ! run_pip --no-compile --report "$venv/installed.json" -e ".[$1]"; then
         grep -i '^ *error' "$log" | tail -n 5 >&2
-        fail "the installation failed; all of pip's words are in $log. Mend the cause, and run the same command again"
+        fail "the installation failed; all of pip's words are in $log. Fix the cause, and run the same command again"
     fi
     said=$("$venv/bin/python" infra/pinned.py "$venv/installed.json" 2>&1) || fail "$said"
     compile_packages
@@ -134,15 +135,37 @@ check_jdbc() {  # the benchmarks run without it, and say so
     install_packages "the comparison of Spark with JDBC" libxerial-sqlite-jdbc-java
 }
 
+fetch_mermaid() {  # it draws the diagrams of the site; the pages are made without it
+    file=out/site-static/mermaid.min.js
+    hash=198b19442f86f0b46a17e56d3abf744c3a28a3427e66fa8dada3b589a77babcc
+    [ -e "$file" ] && return
+    if ! command -v npm >/dev/null 2>&1; then
+        say "setup: npm is not installed, so the diagrams of the site stay text. To have them drawn: sudo apt-get install npm"
+        return
+    fi
+    folder=$(mktemp -d)
+    npm pack mermaid@11.12.1 --silent --pack-destination "$folder" >/dev/null && tar -xzf "$folder"/mermaid-*.tgz -C "$folder" ||
+        fail "npm could not fetch mermaid, which draws the diagrams: its own words are above"
+    echo "$hash  $folder/package/dist/mermaid.min.js" | sha256sum -c --status ||
+        fail "npm fetched a mermaid with another hash than infra/setup.sh names, so it is not used"
+    mkdir -p "${file%/*}"
+    mv "$folder/package/dist/mermaid.min.js" "$file"
+    rm -rf "$folder"
+}
+
 mode=${1:-run}
 make_venv
 case $mode in
     run) [ -e "$venv/.ready-dev" ] || install emulator ;;
     dev)
-        install emulator,api,spark,dev,bench
+        install emulator,api,spark,dev,bench,docs
         check_java
         ;;
     browser) check_browser ;;
     jdbc) check_jdbc ;;
-    *) fail "say run, dev, browser or jdbc" ;;
+    docs)
+        [ -e "$venv/.ready-dev" ] || install emulator,docs
+        fetch_mermaid
+        ;;
+    *) fail "say run, dev, browser, jdbc or docs" ;;
 esac

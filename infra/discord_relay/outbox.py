@@ -108,7 +108,7 @@ class Outbox:
 
 def _problem(status: int) -> str:
     if status == 401:
-        return "ingest refuses the signature: DISCORD_RELAY_SECRET must be the same there, and both clocks right"
+        return "ingest refuses the signature: DISCORD_RELAY_SECRET must be the same there, and both clocks correct"
     if status == 404:
         return "ingest knows no such account: check DISCORD_RELAY_TARGET"
     return f"ingest answers {status}; its log says why"

@@ -9,6 +9,7 @@ from infra.litestream.comparison.finding import Comparison, comparison_facts
 from infra.litestream.comparison.proofs import record_proof
 from infra.litestream.drill import DeadWriter, DrillRefused, DrillResult, check_room, present_prefix
 from infra.litestream.lease import Lease, lease_on
+from infra.litestream.local_state import distrust as distrust_local_state
 from infra.litestream.prepare import Ready, Step, prepare_replication
 from infra.litestream.replica_settings import lease_ms_from, retention_ms_from
 from infra.litestream.restored_files import FileRefused
@@ -31,6 +32,7 @@ __all__ = [
     "check_room",
     "compare_with_restore",
     "comparison_facts",
+    "distrust_local_state",
     "lease_ms_from",
     "lease_on",
     "look_into_bucket",

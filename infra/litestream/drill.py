@@ -17,7 +17,6 @@ import apsw
 from infra.litestream.comparison import table_digests
 from infra.litestream.comparison.row_differences import RowDifferences, compare
 from infra.litestream.prepare import RESTORE_LIMIT_S
-from infra.litestream.report_writer import without_query
 from infra.litestream.restored_files import ReplicaRefused, is_missing, restore
 from shared.core.errors import PostroomError
 from shared.db.engine.connection import open_connection, rows, scalar
@@ -25,6 +24,7 @@ from shared.db.engine.restore_proofs import ProofOutcome, RestoreProof
 from shared.db.replica import lease_record
 from shared.db.replica.lease_record import ReplicaPrefix, prefix_url
 from shared.db.replica.object_store import open_store
+from shared.db.replica.positions.urls import without_secrets
 
 _SPARE = 64 * 1024 * 1024  # bytes that stay free
 _EVENTS = "SELECT * FROM events WHERE id BETWEEN :oldest AND :newest ORDER BY id"
@@ -102,7 +102,7 @@ def check_room(database: Path, folder: Path) -> None:
         DrillRefused
     """
     if is_missing(database):
-        raise DrillRefused(f"there is no database {database}; a host that stands by has none")
+        raise DrillRefused(f"there is no database {database}; a standby host has none")
     needed = database.stat().st_size + _SPARE
     missing = needed - shutil.disk_usage(folder).free
     if missing > 0:
@@ -121,7 +121,7 @@ def present_prefix(url: str, environ: Mapping[str, str]) -> ReplicaPrefix:
     store = open_store(url, environ)
     found = lease_record.newest_prefix(store, lease_record.read(store))
     if found is None:
-        raise DrillRefused(f"nothing has been replicated to {without_query(url)} yet: nothing could be restored")
+        raise DrillRefused(f"nothing has been replicated to {without_secrets(url)} yet: nothing could be restored")
     return found
 
 
@@ -177,7 +177,7 @@ class DeadWriter:
         is_same_history = len(found) == len(unequal) and _is_earlier(here, there)
         return DrillResult(
             outcome="equal" if not unequal else "behind" if is_same_history else "differs",
-            replica=without_query(source),
+            replica=without_secrets(source),
             position=position,
             tables=len(mine),
             rows=sum(each.rows for each in mine.values()),
@@ -192,7 +192,7 @@ class DeadWriter:
 
     def _damaged(self, source: str, damage: str, restore_s: float) -> DrillResult:
         return DrillResult(
-            "damaged", without_query(source), "", 0, 0, self._bytes, (), 0, (), restore_s, 0.0, 0.0, damage
+            "damaged", without_secrets(source), "", 0, 0, self._bytes, (), 0, (), restore_s, 0.0, 0.0, damage
         )
 
 

@@ -33,7 +33,7 @@ from shared.db.replica.lease_record import NAME, NO_RECORD, LeaseRecord, Replica
 from shared.db.replica.object_store import ObjectStore, open_store
 from shared.db.replica.stored_objects import ObjectChanged, ReplicaObject
 
-_MARGIN_S = 1.0  # object stores tell times in whole seconds
+_MARGIN_S = 1.0  # object stores report times in whole seconds
 _TRIES = 4
 RENEWALS = 4  # in the time that the lease lasts
 
@@ -143,7 +143,7 @@ class Lease:
         there = self.record
         newest = await self.ask_store(lambda store: lease_record.newest_prefix(store, there))
         await self.begin_prefix(
-            ReplicaPrefix(ids.new("epoch"), there.current.epoch, self.owner.id, clock.now_ms()), newest
+            ReplicaPrefix(ids.new("epoch"), there.current.epoch, self.owner.id, clock.machine_ms()), newest
         )
 
     async def forget_old_prefix(self, prefix: ReplicaPrefix) -> None:
@@ -176,7 +176,7 @@ class Lease:
                     if found != run_out:
                         self._refuse_if_held(there, found)
                     check(there)
-                taken = self._taken(there, clock.now_ms())
+                taken = self._taken(there, clock.machine_ms())
                 try:
                     self._put(taken, replacing=found.tag if found else None)
                 except ObjectChanged:
@@ -224,7 +224,7 @@ class Lease:
 
     def _write(self, change: Callable[[LeaseRecord], LeaseRecord]) -> None:
         with self._turn:
-            wanted = replace(change(self.record), renewed_at=clock.now_ms())
+            wanted = replace(change(self.record), renewed_at=clock.machine_ms())
             for _ in range(_TRIES):
                 try:
                     self._put(wanted, replacing=self._tag)
@@ -264,7 +264,7 @@ class Lease:
             who = f"{describe(there)} has" if there else f"{NAME} was deleted, and other machines may have"
             raise LeaseLost(
                 f"this machine may no longer replicate: {who} taken over. What was written here since then is in this "
-                f"machine's file only. Stop everything here; to go on here, stop it there"
+                f"machine's file only. Stop everything here; to continue here, stop it there"
             )
         if found.body not in (self.record.dump(), *self._unanswered):
             raise LeaseLost(

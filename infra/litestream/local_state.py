@@ -9,12 +9,12 @@ close the database removes the log; Litestream then begins with a full copy by i
 Litestream starts.
 """
 
-import os
 import shutil
 from pathlib import Path
 
 import apsw
 
+from shared.core import durability
 from shared.db.engine.connection import open_connection
 from shared.db.engine.owner_only import make_folder
 
@@ -69,11 +69,13 @@ def remove_mark(database: Path) -> None:
     here = folder(database)
     make_folder(here)
     (here / _MARK).unlink(missing_ok=True)
-    handle = os.open(here, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    durability.sync(here)
+
+
+def distrust(database: Path) -> None:
+    """Another content was written while no Litestream ran: the next one begins with a full copy."""
+    if folder(database).exists():
+        remove_mark(database)
 
 
 def _is_log_gone(database: Path) -> bool:

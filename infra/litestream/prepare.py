@@ -84,10 +84,10 @@ def check_file(file: HistoryFacts, there: LeaseRecord, *, us: str) -> None:
     if not is_known and file.epoch not in (there.current.epoch, before):
         began = datetime.fromtimestamp(there.current.began_at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         raise FileRefused(
-            f"the database file is of epoch {file.epoch}, and the replica went on with epoch {there.current.epoch}: "
+            f"the database file is of epoch {file.epoch}, and the replica continued with epoch {there.current.epoch}: "
             f"begun {began}, last written by {there.host} ({there.database}). The file is an older copy, or was left "
-            f"behind when another machine took over. Going on from one would lose what only the other has, so nothing "
-            f"was changed"
+            f"behind when another machine took over. Continuing from one would lose what only the other has, so "
+            f"nothing was changed"
         )
     if file.epoch == there.current.epoch and file.newest_event_id < there.newest_event_id:
         raise FileRefused(
@@ -226,7 +226,7 @@ class _Start:
             source = prefix_url(self._url, newest.path)
             if await restore(source, beside, self._environment, self._limit_s) is None:
                 raise ReplicaRefused(
-                    f"{source} has files, but the first ones are missing. So it can't be told whether "
+                    f"{source} has files, but the first ones are missing. So it is unknown whether "
                     f"{self._database} is newer. Nothing was changed"
                 )
             replicated = read_restored_facts(beside, source)
@@ -262,7 +262,7 @@ class _Start:
 
     def _new_prefix(self) -> ReplicaPrefix:
         epoch = ids.new("epoch")
-        return ReplicaPrefix(epoch, epoch, self._lease.owner.id, clock.now_ms())
+        return ReplicaPrefix(epoch, epoch, self._lease.owner.id, clock.machine_ms())
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ def lease_ms_from(environ: Mapping[str, str]) -> int:
     """
     found = _duration(environ, "POSTROOM_REPLICA_LEASE", LEASE_MS)
     if found < 1000:
-        raise ConfigInvalid("POSTROOM_REPLICA_LEASE: at least 1s, because object stores tell times in whole seconds")
+        raise ConfigInvalid("POSTROOM_REPLICA_LEASE: at least 1s, because object stores report times in whole seconds")
     return found
 
 

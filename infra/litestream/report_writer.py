@@ -9,13 +9,13 @@ import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 from infra.litestream.bucket.bucket_survey import survey
 from infra.litestream.lease import Lease, in_daemon_thread
 from shared.core.errors import PostroomError
 from shared.core.time import clock
 from shared.db.replica import replica_report, sync_permit
+from shared.db.replica.positions.urls import without_secrets
 from shared.db.replica.replica_report import BucketSurvey, ReplicaReport
 
 _EVERY_S = 10.0
@@ -44,7 +44,7 @@ class ReportWriter:
         why_behind: Callable[[], tuple[bool | None, int]],
     ) -> None:
         self._database = database
-        self._url = without_query(url)
+        self._url = without_secrets(url)
         self._lease = lease
         self._verify_every_ms = verify_every_ms
         self._is_behind = is_behind
@@ -64,7 +64,7 @@ class ReportWriter:
         """Write a report now and then, and when there is news, for ever."""
         while True:
             self._has_news.clear()
-            await self.write(clock.now_ms())
+            await self.write(clock.machine_ms())
             with contextlib.suppress(TimeoutError):
                 # Not wait_for, which in Python 3.11 loses a cancellation that comes together with news.
                 async with asyncio.timeout(_EVERY_S):
@@ -118,8 +118,3 @@ class ReportWriter:
             bucket_answers=bucket_answers,
             restarts=restarts,
         )
-
-
-def without_query(url: str) -> str:
-    """The URL of a replica for people; its query may hold what is not for them."""
-    return urlunsplit(urlsplit(url)._replace(query=""))

@@ -139,9 +139,9 @@ def main() -> int:
         type=parse_ms,
         default=0,
         metavar="DURATION",
-        help="wait so long for another machine's lease, or the bucket; like 2m",
+        help="how long to wait for another machine's lease, or the bucket, such as 2m",
     )
-    parser.add_argument("--keep-file", action="store_true", help="the file is right, whatever the replica says")
+    parser.add_argument("--keep-file", action="store_true", help="trust the file, not the replica")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write a copy there, and nothing else")
     parser.add_argument("--timestamp", type=_instant, metavar="INSTANT", help="of the copy, like 2026-11-20T12:00:00Z")
     options = parser.parse_args()

@@ -69,7 +69,7 @@ def read_restored_facts(restored: Path, url: str) -> HistoryFacts:
     except DatabaseRefused as error:
         remove(restored)
         raise ReplicaRefused(
-            f"what {url} restores to {error.reason}. Look whether POSTROOM_REPLICA_URL is right; nothing was changed"
+            f"what {url} restores to {error.reason}. Check POSTROOM_REPLICA_URL; nothing was changed"
         ) from None
 
 

@@ -70,6 +70,7 @@ def serve(
     on_ready: Callable[[], None] | None = None,
     package: str = "functions",
     is_standby: bool = False,
+    writer_program: Sequence[str] = writer.PROGRAM,
 ) -> int:
     """Serve the function *name* on *sock* until SIGTERM or SIGINT. Blocks; call it from the main thread.
 
@@ -79,6 +80,7 @@ def serve(
         on_ready: called once, when the function answers requests.
         package: the package of the function's module.
         is_standby: wait until ``infra.standby`` of this host says that the database may be opened.
+        writer_program: the module, with its first arguments, of a writer process that takes another one's place.
 
     Returns:
         The exit code for the process, see above. The log has the reason for a failure.
@@ -89,7 +91,7 @@ def serve(
         signal.signal(number, early)
     try:
         logs.configure(name)
-        return _serve(name, sock, timeout_ms, on_ready, package, is_standby, early)
+        return _serve(name, sock, timeout_ms, on_ready, package, is_standby, writer_program, early)
     except _Stopped:
         return 0
     except SystemExit as end:  # from uvicorn: the lifespan did not start; the reason is in the log
@@ -114,6 +116,7 @@ def _serve(
     on_ready: Callable[[], None] | None,
     package: str,
     is_standby: bool,
+    writer_program: Sequence[str],
     early: _EarlySignal,
 ) -> int:
     app = load(name, package)
@@ -126,7 +129,8 @@ def _serve(
     _refuse_unnamed_database(settings)
     if writer_process := writer_process_of(name, package):
         parent = os.getpid()
-        writer_process.fork(partial(writer.begin, name, parent), spawn=partial(writer.spawn, name))
+        spawn = partial(writer.spawn, name, program=writer_program)
+        writer_process.fork(partial(writer.begin, name, parent), spawn=spawn)
     if is_standby:
         log.info("function.standing_by")
         wait_until_served(settings.db.absolute())

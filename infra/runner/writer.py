@@ -8,11 +8,14 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from functools import partial
 
 from infra.processes import die_with_parent, name_process
 from shared.core import logs
 from shared.db.engine.writer_process import child
+
+PROGRAM = ("infra.runner.writer",)
 
 
 def begin(name: str, parent: int) -> None:
@@ -21,9 +24,9 @@ def begin(name: str, parent: int) -> None:
     name_process(f"{name}-writer")
 
 
-def spawn(name: str, sock: socket.socket) -> int:
-    """Start one with *sock*; its process id."""
-    argv = (sys.executable, "-m", "infra.runner.writer", name, str(os.getpid()))
+def spawn(name: str, sock: socket.socket, *, program: Sequence[str] = PROGRAM) -> int:
+    """Start one with *sock*; its process id. *program*: the module and its first arguments."""
+    argv = (sys.executable, "-m", *program, name, str(os.getpid()))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return os.posix_spawn(sys.executable, argv, environment, file_actions=[(os.POSIX_SPAWN_DUP2, sock.fileno(), 0)])
 

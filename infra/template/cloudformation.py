@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
 
+import msgspec
 import yaml
 
 from shared.core.errors import ConfigInvalid
@@ -20,8 +21,7 @@ _PSEUDO_PARAMETERS = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateProblem:
+class TemplateProblem(msgspec.Struct, frozen=True):
     """One mistake and its place; line and column count from 1."""
 
     file: str
@@ -102,15 +102,14 @@ class Node:
         (self.key or self).problem(message)
 
 
-@dataclass(slots=True, eq=False)
-class Document:
+class Document(msgspec.Struct, eq=False):
     """One parsed template. Nothing here stops at a mistake, so that one reading finds them all."""
 
     file: str
-    problems: list[TemplateProblem] = field(default_factory=list)
-    parameters: dict[str, str] = field(default_factory=dict)  # the names that have a default, and the default
-    _references: list[tuple[str, Node]] = field(default_factory=list)
-    _conditions: list[Node] = field(default_factory=list)  # the names in ``If``
+    problems: list[TemplateProblem] = msgspec.field(default_factory=list)
+    parameters: dict[str, str] = msgspec.field(default_factory=dict)  # the names that have a default, and the default
+    _references: list[tuple[str, Node]] = msgspec.field(default_factory=list)
+    _conditions: list[Node] = msgspec.field(default_factory=list)  # the names in ``If``
 
     def problem(self, line: int, column: int, message: str) -> None:
         """Note a mistake."""
@@ -161,7 +160,7 @@ class Document:
             key = Node(self, path, *_place(key_node.start_mark), name)
             if name in entries:
                 first = entries[name].key or entries[name]
-                key.problem(f"{name!r} stands twice here, first in line {first.line}")
+                key.problem(f"{name!r} is defined twice here, first in line {first.line}")
             entries[name] = self.convert(value_node, f"{path}.{name}" if path else name, key)
         return entries
 

@@ -1,9 +1,10 @@
 """The containers of the task: which functions they run, and which functions the ticker calls."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
+
+import msgspec
 
 from infra.template.cloudformation import Node, did_you_mean
 from infra.template.specs import FunctionSpec, TickSpec
@@ -19,8 +20,7 @@ RUNNER_FORM = "[python, -m, infra.runner, NAME, --port, PORT, --timeout, LIMIT]"
 TICK_SECRET = "POSTROOM_TICK_SECRET"  # noqa: S105 - the variable's name, not its value
 
 
-@dataclass(slots=True)
-class Container:
+class Container(msgspec.Struct):
     """One container; ``spec`` if it runs a function.
 
     ``is_unclear``: its Command is a problem already, so a reference to it is not one more.
@@ -29,8 +29,8 @@ class Container:
     name: str
     node: Node
     words: list[Node]
-    environment: dict[str, str] = field(default_factory=dict)
-    secrets: list[str] = field(default_factory=list)
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
+    secrets: list[str] = msgspec.field(default_factory=list)
     spec: FunctionSpec | None = None
     host: str = "127.0.0.1"
     is_unclear: bool = False
@@ -69,7 +69,7 @@ def read_containers(task: Node, root: Path | None) -> dict[str, Container]:
         if name is None:
             node.problem("this container has no Name")
         elif name in containers:
-            node["Name"].problem(f"container {name!r} stands twice, first in line {containers[name].line}")
+            node["Name"].problem(f"container {name!r} is defined twice, first in line {containers[name].line}")
         else:
             containers[name] = _container(name, node, root)
     if not any(container.spec for container in containers.values()):

@@ -1,10 +1,9 @@
 """The contents of template.yaml, once they are known to be right."""
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionSpec:
+class FunctionSpec(msgspec.Struct, frozen=True):
     """One function: its file, its port, the time limit of a request and its environment.
 
     Attributes:
@@ -25,8 +24,7 @@ class FunctionSpec:
         return f"functions/{self.name}.py"
 
 
-@dataclass(frozen=True, slots=True)
-class TickSpec:
+class TickSpec(msgspec.Struct, frozen=True):
     """``POST path`` of *function* every *every_ms*."""
 
     function: str
@@ -35,8 +33,7 @@ class TickSpec:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class RouteSpec:
+class RouteSpec(msgspec.Struct, frozen=True):
     """Requests whose path fits *path_pattern* (``*`` and ``?``) go to *function*; no *methods* means all of them."""
 
     path_pattern: str
@@ -46,8 +43,7 @@ class RouteSpec:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
+class Deployment(msgspec.Struct, frozen=True):
     """All that template.yaml says, in the order of the file; routes by priority.
 
     Attributes:

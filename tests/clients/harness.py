@@ -1,8 +1,9 @@
-"""The fakes with the machine's clock, and a client library that uses them in a process of its own."""
+"""The fakes with the machine's clock, and a client library that uses them in a process of its own. And readers."""
 
 import asyncio
 import json
 import os
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,25 @@ from tests.emulator.platforms.telegram.pictures import OGG, png
 
 PROGRAMS = Path(__file__).parent / "programs"
 LIMIT_S = 60
+
+
+def installed(*path: str) -> Path:
+    """A program of those that ``make clients`` installed."""
+    home = os.environ.get("POSTROOM_TEST_CLIENTS")
+    assert home, "run `make clients`: it installs the libraries, and says where"
+    return Path(home).joinpath(*path)
+
+
+def printed(*command: str | Path, given: str | None = None) -> str:
+    """What the command prints about what it is *given*; the test fails with its words where it refuses that."""
+    done = subprocess.run(command, input=given, text=True, capture_output=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def read_by(program: str, given: str) -> Any:
+    """What *program*, a reader of our output, finds in it."""
+    return json.loads(printed(installed("readers", "bin", "python"), PROGRAMS / program, given=given))
 
 
 class Library:
@@ -53,8 +73,7 @@ async def world_of(state: Path) -> AsyncIterator[World]:
 @asynccontextmanager
 async def library(world: World, venv: str, program: str, chat: str = "") -> AsyncIterator[Library]:
     """*program* with the libraries of *venv*, which ``make clients`` made."""
-    home = os.environ.get("POSTROOM_TEST_CLIENTS")
-    assert home, "run `make clients`: it installs the libraries, and says where"
+    python = installed(venv, "bin", "python")
     gateway = (await world.discord("GET", "/gateway"))[1]["url"]
     mine = {
         "GATEWAY": gateway,
@@ -65,7 +84,7 @@ async def library(world: World, venv: str, program: str, chat: str = "") -> Asyn
         "VOICE": OGG.hex(),
     }
     process = await asyncio.create_subprocess_exec(
-        Path(home) / venv / "bin" / "python",
+        python,
         PROGRAMS / program,
         env={**os.environ, **world.env, **mine, "PYTHONPATH": ""},
         stdout=asyncio.subprocess.PIPE,

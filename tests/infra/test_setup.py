@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.any_python
 ROOT = Path(__file__).parents[2]
 PIP = """#!/bin/sh
 echo "$@" >> started

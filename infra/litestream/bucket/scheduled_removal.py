@@ -49,7 +49,7 @@ class ScheduledRemoval:
     async def remove(self) -> str | None:
         """Remove files of an old prefix, if one is due. Why that failed, or None; it may be tried again."""
         there = self._lease.record
-        prefix = retention.oldest_removable(there, clock.now_ms(), self._retention_ms)
+        prefix = retention.oldest_removable(there, clock.machine_ms(), self._retention_ms)
         if prefix is None:
             return None
         try:

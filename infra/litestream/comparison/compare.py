@@ -193,7 +193,7 @@ class _Verification:
         os.nice(_LOWEST_PRIORITY)  # only now: a slow reader of the live file makes the log grow
         self._sync()
         if not sync_permit.is_valid(self.control):
-            raise NotVerified("the replica has no full copy yet, or its lease has run out: is infra.replicate well?")
+            raise NotVerified("the replica has no full copy yet, or its lease has run out: is infra.replicate running?")
         size = copy.stat().st_size
         live = _Live(f"{position:016x}", _read(copy), size, at_s, kept_s)
         copy.unlink()  # there is room for one copy
@@ -285,7 +285,7 @@ class _Verification:
 def _current_prefix(store: ObjectStore) -> ReplicaPrefix:
     there = lease_record.read(store)
     if there is None or not there.has_full_copy:
-        raise NotVerified("the replica has no full copy yet: is infra.replicate well?")
+        raise NotVerified("the replica has no full copy yet: is infra.replicate running?")
     return there.current
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import apsw
 
 from infra.litestream.comparison.finding import Comparison
-from infra.litestream.report_writer import without_query
 from shared.core.errors import PostroomError
 from shared.db.engine import restore_proofs
 from shared.db.engine.connection import open_connection, transaction
 from shared.db.engine.restore_proofs import MadeBy, RestoreProof
+from shared.db.replica.positions.urls import without_secrets
 
 
 def of_comparison(found: Comparison, made_by: MadeBy, now_ms: int) -> RestoreProof:
@@ -21,7 +21,7 @@ def of_comparison(found: Comparison, made_by: MadeBy, now_ms: int) -> RestorePro
         made_at=now_ms,
         made_by=made_by,
         outcome="damaged" if found.damage else "equal" if found.is_equal else "differs",
-        replica=without_query(found.replica),
+        replica=without_secrets(found.replica),
         position=found.position,
         tables=found.tables,
         rows=found.rows,

@@ -5,7 +5,6 @@ old prefix alone (``lease.json`` says which one counts).
 """
 
 import asyncio
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from infra.litestream.restored_files import remove
 from infra.litestream.standby.bucket_position import newest_position
 from infra.litestream.standby.decisions import STILL_S, CopyStep, next_copy_step
 from infra.litestream.standby.follower import Follower
+from shared.core import durability
 from shared.core.errors import PostroomError
 from shared.db.engine.connection import open_connection, scalar
 from shared.db.replica import lease_record, sync_permit
@@ -196,9 +196,9 @@ class WarmCopies:
             return
         if stands_still:
             at, newest = self.kept.txid, self.kept.progress.newest
-            reason = f"it stays at {at} while the bucket has {newest}; another one restores anew"
+            reason = f"it stays at {at} while the bucket has {newest}; another follower restores the copy"
         else:
-            reason = f"it ended; another one restores anew. Its last words: {self.kept.last_line}"
+            reason = f"it ended; another follower restores the copy. Its last output: {self.kept.last_line}"
         self._report("standby.follower_lost", replica=self.kept.url, reason=reason)
 
     async def _begin(self, prefix: ReplicaPrefix) -> None:
@@ -211,8 +211,7 @@ class WarmCopies:
 
 def damage_of(copy: Path) -> str | None:
     """What is wrong with a copy whose follower has ended, or None; it is on the disk then."""
-    with copy.open("rb") as file:
-        os.fsync(file.fileno())
+    durability.sync(copy)
     conn = open_connection(copy, readonly=True)
     try:
         found = str(scalar(conn, "PRAGMA quick_check"))

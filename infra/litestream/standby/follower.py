@@ -1,6 +1,6 @@
 """One follower: ``litestream restore -f`` of a prefix into a folder of its own, while it runs a copy of the prefix.
 
-A follower that has ended can't go on: another one restores anew. Only one that ended at SIGTERM with 0 left a whole
+A follower that has ended can't go on: another one restores again. Only one that ended at SIGTERM with 0 left a whole
 copy.
 """
 

@@ -46,7 +46,7 @@ class HeadStart:
 
     def __init__(self, database: Path, url: str, control: Path, lease: Lease, follower: Follower) -> None:
         epoch = ids.new("epoch")
-        self.prefix = ReplicaPrefix(epoch, epoch, lease.owner.id, clock.now_ms())
+        self.prefix = ReplicaPrefix(epoch, epoch, lease.owner.id, clock.machine_ms())
         self.process: asyncio.subprocess.Process | None = None
         self._database = database
         self._url = url

@@ -52,7 +52,7 @@ _LEVELS = {
     "standby.following": "info",
     "standby.handed_over": "info",
     "standby.not_following": "warning",  # another follower begins after a pause
-    "standby.follower_lost": "error",  # another one restores anew
+    "standby.follower_lost": "error",  # another one restores again
     "standby.restoring": "warning",  # there is no warm copy of what is to be restored
 }
 
@@ -309,7 +309,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m infra.standby")
     parser.add_argument(
-        "--set-aside", action="store_true", help="move a file away that another host has gone on without; it is kept"
+        "--set-aside", action="store_true", help="move away a file that another host has continued without; it is kept"
     )
     parser.add_argument("--port", type=int, help="answer GET /healthz there; 0 picks a free port and logs it")
     parser.add_argument("--host", default="127.0.0.1", help="the address of --port (default: %(default)s)")

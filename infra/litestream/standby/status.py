@@ -54,7 +54,7 @@ def trouble(facts: StandbyFacts) -> str | None:
     if facts.problem is not None:
         return f"the bucket does not answer: {facts.problem}"
     if facts.stuck is not None and facts.following is not None:
-        return f"the warm copy does not come on, and another one can't be restored: {facts.stuck}"
+        return f"the warm copy does not advance, and another one can't be restored: {facts.stuck}"
     if facts.following is None:
         return "there is no warm copy yet: a takeover now would restore first"
     if not facts.is_usable:
@@ -62,7 +62,7 @@ def trouble(facts: StandbyFacts) -> str | None:
     level_s = facts.progress.level_s
     if level_s is None or facts.now_s - level_s > LEVEL_WITHIN_S + facts.progress.patience_s:
         behind = facts.progress.commits_behind
-        return f"the warm copy is behind by {behind} commits; if that goes on, look at the network to the bucket"
+        return f"the warm copy is behind by {behind} commits; if that continues, check the network to the bucket"
     return None
 
 

@@ -102,7 +102,7 @@ class LitestreamLooks:
 
         removed = await asyncio.to_thread(
             local_files.remove_sent,
-            *(self._database, replicated, clock.now_ms() / 1000, is_current),
+            *(self._database, replicated, clock.machine_ms() / 1000, is_current),
             recent=self._files.recent,
         )
         self._files.removed(removed)

@@ -7,7 +7,7 @@ import pytest
 from infra.litestream.bucket.bucket_survey import sum_up
 from infra.litestream.lease import Lease
 from infra.litestream.lease_owner import LeaseOwner
-from infra.litestream.report_writer import ReportWriter, without_query
+from infra.litestream.report_writer import ReportWriter
 from shared.db.replica import replica_report
 from shared.db.replica.folder_store import FolderStore
 from shared.db.replica.lease_record import ReplicaPrefix
@@ -66,7 +66,7 @@ def test_a_report_says_where_the_replica_is_and_what_lies_there(db, lease):
     path.write_bytes(bytes(500))
     write(writer(db, lease))
     found = replica_report.read(db)
-    assert (found.url, found.prefix, found.epoch) == ("s3://bucket/db", "epoch_a", "epoch_b")
+    assert (found.url, found.prefix, found.epoch) == ("s3://bucket/db?endpoint=http://h:1", "epoch_a", "epoch_b")
     assert (found.at, found.verify_every_ms, found.behind_since) == (NOW, 5, None)
     assert 50_000 < found.until - NOW <= 60_000
     (level,) = found.survey.levels
@@ -140,7 +140,3 @@ def test_only_files_of_the_current_prefix_are_levels_and_all_are_bytes(lease):
     found = sum_up([ListedObject(name, 10, 5.0) for name in (*names, *others)], lease.record, now_ms=NOW)
     assert found.levels == [LevelFacts(0, 2, 20, "0000000000000003", 5000)]
     assert (found.files, found.bytes, found.position) == (5, 50, "0000000000000003")
-
-
-def test_a_query_of_a_url_is_not_for_people():
-    assert without_query("s3://b/p?endpoint=http://h:1") == "s3://b/p"

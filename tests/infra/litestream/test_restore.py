@@ -368,7 +368,7 @@ def test_a_first_prefix_that_was_named_without_an_answer_accepts_its_own_file(tm
     assert named.current.epoch not in (None, machine.facts[0])
 
     os.utime(tmp_path / "replica" / lease_record.NAME, (0, 0))
-    with pytest.raises(FileRefused, match="went on with epoch"):
+    with pytest.raises(FileRefused, match="continued with epoch"):
         other.start()
     ready = machine.start()
 

@@ -116,6 +116,7 @@ def litestream_says_yes(machine: Machine) -> bool:
 
 
 @pytest.mark.e2e
+@pytest.mark.long
 def test_nothing_is_acknowledged_before_the_first_prefix_has_a_full_copy(
     machines: tuple[Machine, Machine],  # noqa: F811
     proxy: Holding,
@@ -136,6 +137,7 @@ def test_nothing_is_acknowledged_before_the_first_prefix_has_a_full_copy(
 
 
 @pytest.mark.e2e
+@pytest.mark.long
 def test_nothing_is_acknowledged_between_a_bad_end_of_litestream_and_the_next_full_copy(
     machines: tuple[Machine, Machine],  # noqa: F811
     proxy: Holding,
@@ -161,6 +163,7 @@ def test_nothing_is_acknowledged_between_a_bad_end_of_litestream_and_the_next_fu
 
 
 @pytest.mark.e2e
+@pytest.mark.long
 def test_nothing_is_acknowledged_under_a_supervisor_that_was_frozen_during_a_takeover(
     machines: tuple[Machine, Machine],  # noqa: F811
 ) -> None:
@@ -181,6 +184,7 @@ def test_nothing_is_acknowledged_under_a_supervisor_that_was_frozen_during_a_tak
 
 
 @pytest.mark.e2e
+@pytest.mark.long
 def test_nothing_is_acknowledged_when_the_lease_has_run_out(
     machines: tuple[Machine, Machine],  # noqa: F811
     proxy: Holding,

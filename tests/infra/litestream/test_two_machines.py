@@ -26,7 +26,7 @@ from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 from tests.infra.processes import ROOT, Process
 from tests.liveness import freeze
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 NOW = 1_700_000_000_000
 LEASE_S = 5  # longer than a busy machine lets its holder wait
@@ -257,7 +257,6 @@ def test_a_second_supervisor_on_one_machine_is_refused(machines: tuple[Machine, 
     assert one.supervisor.stop(signal.SIGTERM)[0] == 0
 
 
-@pytest.mark.long
 def test_readers_find_the_state_of_an_instant_in_the_epoch_of_that_instant(
     machines: tuple[Machine, Machine], url: str, tmp_path: Path
 ) -> None:
@@ -272,7 +271,7 @@ def test_readers_find_the_state_of_an_instant_in_the_epoch_of_that_instant(
     assert one.supervisor.stop(signal.SIGTERM)[0] == 0
     last = datetime.fromisoformat(old.timestamp)
     until(
-        "two epochs that lie seconds apart, for stores tell times in whole ones",
+        "two epochs that lie seconds apart, for stores report times in whole ones",
         lambda: datetime.now(UTC) > last + timedelta(seconds=4),
     )
     assert two.restore()[1]["step"] == "restore"
@@ -298,7 +297,6 @@ def test_readers_find_the_state_of_an_instant_in_the_epoch_of_that_instant(
     assert replicas.resolve(url, timestamp=at_once).epoch == first.path, "the new one had nothing yet"
 
 
-@pytest.mark.long
 def test_an_earlier_moment_can_be_continued_from(machines: tuple[Machine, Machine], url: str, tmp_path: Path) -> None:
     """The steps of infra/README.md: look at a copy, keep it, replicate it; then other machines restore it."""
     one, two = machines
@@ -311,7 +309,7 @@ def test_an_earlier_moment_can_be_continued_from(machines: tuple[Machine, Machin
     assert one.supervisor.stop(signal.SIGTERM)[0] == 0
     instant = datetime.now(UTC) + timedelta(seconds=1)
     until(
-        "two epochs that lie seconds apart, for stores tell times in whole ones",
+        "two epochs that lie seconds apart, for stores report times in whole ones",
         lambda: datetime.now(UTC) > instant + LATER,
     )
     one.restore()

@@ -14,6 +14,7 @@ from infra.template.deployment import load
 from infra.template.specs import FunctionSpec, RouteSpec, TickSpec
 from shared.channels import standard_webhooks
 from shared.turns.gateway.upstreams import GatewaySettings, upstreams
+from tests.infra.template import stack
 
 ROOT = Path(__file__).parents[3]
 TEMPLATE = ROOT / "template.yaml"
@@ -143,19 +144,7 @@ def test_settings_of_models_that_are_left_empty_are_not_set(monkeypatch):
 
 def deployed(with_relay):
     """The resources of a stack; *with_relay*: its parameter ``DiscordRelay`` is on."""
-
-    def chosen(value):
-        if isinstance(value, dict) and "Fn::If" in value:
-            condition, there, otherwise = value["Fn::If"]
-            return chosen(there if with_relay and condition == "WithDiscordRelay" else otherwise)
-        if isinstance(value, dict):
-            return {name: chosen(each) for name, each in value.items()}
-        if isinstance(value, list):
-            return [each for each in map(chosen, value) if each != {"Ref": "AWS::NoValue"}]
-        return value
-
-    found = chosen(decode_str(TEXT)[0]["Resources"])
-    return {name: each for name, each in found.items() if with_relay or "Condition" not in each}
+    return stack.resources({"WithDiscordRelay"} if with_relay else ())
 
 
 def secrets_of(resources):
@@ -408,7 +397,7 @@ MISTAKES = [
     pytest.param(
         ("    Type: AWS::ECS::Cluster", "    Type: AWS::ECS::Cluster\n    Type: AWS::ECS::Cluster"),
         "Type: AWS::ECS::Cluster\n\n",
-        f"'Type' stands twice here, first in line {line_of('    Type: AWS::ECS::Cluster')[0]}",
+        f"'Type' is defined twice here, first in line {line_of('    Type: AWS::ECS::Cluster')[0]}",
         id="a key twice",
     ),
     pytest.param(

@@ -1,0 +1,202 @@
+#!/bin/sh
+# Installs Postroom as systemd services on one Debian or Ubuntu host, as root, from this folder:
+#   infra/install.sh install [--domain bot.example.com]     the first time; the domain gets TLS by Caddy
+#   infra/install.sh upgrade      install this folder's release beside the one that runs, and change over to it
+#   infra/install.sh rollback     change back to the release before, with all that came in since
+# Releases are in /opt/postroom-releases, and /opt/postroom is the one that runs. Settings in /etc/postroom and the data in
+# /var/lib/postroom are never overwritten. docs/operations.md says what to do after it.
+set -eu
+cd "$(dirname "$0")/.."
+current=/opt/postroom
+releases=/opt/postroom-releases
+settings=/etc/postroom
+data=/var/lib/postroom
+ready_s=${POSTROOM_INSTALL_WAIT:-60}
+
+say() { printf 'install: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+
+check_host() {
+    [ "$(id -u)" = 0 ] || fail "only root can install services: sudo infra/install.sh $mode"
+    for program in systemctl useradd install; do
+        command -v "$program" >/dev/null 2>&1 || fail "$program is missing: this script needs Debian or Ubuntu with systemd"
+    done
+}
+
+make_user_and_folders() {
+    id postroom >/dev/null 2>&1 || useradd --system --user-group --home-dir "$data" --no-create-home --shell /usr/sbin/nologin postroom
+    install -d -m 0755 "$releases"
+    install -d -m 0700 "$settings"
+    install -d -m 0700 -o postroom -g postroom "$data" "$data/agents"
+}
+
+release_files() { tar -cf - --exclude=__pycache__ pyproject.toml constraints.txt template.yaml README.md infra shared functions emulator; }
+
+install_release() {  # sets $release; a release that is there whole is used as it is
+    release=$releases/$(release_files --sort=name --mtime=@0 | sha256sum | cut -c 1-12)
+    if [ -e "$release/.installed" ]; then
+        say "$release is installed already"
+        return
+    fi
+    say "installing $release"
+    rm -rf "$release"
+    install -d -m 0755 "$release"
+    release_files | tar -xf - -C "$release"
+    (cd "$release" && VENV=.venv infra/setup.sh run) || fail "the release could not be installed; what ran before still runs"
+    touch "$release/.installed"
+}
+
+write_settings() {
+    "$release/.venv/bin/python" -m infra.template.host_files "$release/template.yaml" "$settings"
+}
+
+install_units() {
+    for unit in postroom-host.service postroom-ticker.service postroom-function@.service; do
+        install -m 0644 "$release/infra/systemd/$unit" "/etc/systemd/system/$unit"
+    done
+    install -d -m 0755 "/etc/systemd/system/postroom-function@dispatch.service.d"
+    install -m 0644 "$release/infra/systemd/postroom-function@dispatch.service.d/leash.conf" \
+        "/etc/systemd/system/postroom-function@dispatch.service.d/leash.conf"
+    systemctl daemon-reload
+}
+
+functions() { for file in "$settings"/*.env; do [ "$file" = "$settings/host.env" ] || basename "$file" .env; done; }
+
+units() { for name in $(functions); do echo "postroom-function@$name"; done; }
+
+start_all() {  # first what the others are bound to; the ticks come last
+    # shellcheck disable=SC2046
+    systemctl enable --quiet postroom-host postroom-ticker $(units)
+    systemctl start postroom-host
+    # shellcheck disable=SC2046
+    systemctl start $(units)
+    systemctl start postroom-ticker
+}
+
+stop_all() {  # the functions are bound to it, and stop first
+    systemctl stop postroom-ticker
+    # shellcheck disable=SC2046
+    systemctl stop $(units)
+    systemctl stop postroom-host
+}
+
+is_ready() {  # every function answers
+    for name in $(functions); do
+        port=$(sed -n 's/^ARGUMENTS=.*--port \([0-9]*\).*/\1/p' "$settings/$name.env")
+        "$current/.venv/bin/python" "$current/infra/probe.py" "$port" || { waits_for=$name; return 1; }
+    done
+}
+
+wait_ready() {
+    seconds=0
+    until is_ready; do
+        [ "$seconds" -ge "$ready_s" ] && return 1
+        sleep 1
+        seconds=$((seconds + 1))
+    done
+}
+
+switch_to() {  # in one step: a link takes the place of another
+    ln -sfn "$1" "$current.new"
+    mv -T "$current.new" "$current"
+}
+
+runs() { readlink "$current" 2>/dev/null || true; }
+
+serve_domain() {  # only the webhooks are open to the world; the API and the page are not
+    command -v caddy >/dev/null 2>&1 || {
+        say "installing Caddy, which gets the certificate of $domain"
+        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends caddy; } >/dev/null ||
+            fail "apt-get could not install caddy: its own words are above"
+    }
+    cat >/etc/caddy/postroom.caddy <<END
+$domain {
+	handle /webhooks/* {
+		reverse_proxy 127.0.0.1:9001
+	}
+	handle {
+		respond 404
+	}
+}
+END
+    grep -qx 'import postroom.caddy' /etc/caddy/Caddyfile 2>/dev/null || echo 'import postroom.caddy' >>/etc/caddy/Caddyfile
+    caddy validate --config /etc/caddy/Caddyfile --adapter caddyfile >/dev/null 2>&1 ||
+        fail "Caddy refuses /etc/caddy/Caddyfile: caddy validate --config /etc/caddy/Caddyfile says why"
+    systemctl reload-or-restart caddy
+}
+
+first_install() {
+    [ -z "$(runs)" ] || fail "$(runs) is installed already: infra/install.sh upgrade"
+    make_user_and_folders
+    install_release
+    write_settings
+    switch_to "$release"
+    install_units
+    start_all
+    wait_ready || fail "$waits_for does not answer after $ready_s s: journalctl -u postroom-function@$waits_for -u postroom-host"
+    [ -z "$domain" ] || serve_domain
+    say "Postroom runs. Its settings are in $settings; what comes next: docs/operations.md, *The first hour*"
+}
+
+upgrade() {
+    before=$(runs)
+    [ -n "$before" ] || fail "nothing is installed yet: infra/install.sh install"
+    install_release
+    [ "$release" != "$before" ] || { say "this release runs already"; return; }
+    write_settings
+    stop_all
+    echo "$before" >"$release/.before"
+    switch_to "$release"
+    install_units
+    start_all
+    if wait_ready; then
+        say "$release runs. To go back, with all that comes in meanwhile: infra/install.sh rollback"
+    else
+        say "$waits_for does not answer after $ready_s s, so $before comes back"
+        rollback
+        fail "the release was not changed; the log of the failed one: journalctl -u postroom-function@$waits_for -u postroom-host"
+    fi
+}
+
+rollback() {
+    before=$(cat "$current/.before" 2>/dev/null) || fail "there is no release to go back to"
+    [ -e "$before/.installed" ] || fail "$before, the release before, is gone"
+    stop_all
+    roll_back_database
+    switch_to "$before"
+    release=$before
+    install_units
+    start_all
+    wait_ready || fail "$waits_for does not answer after $ready_s s: journalctl -u postroom-function@$waits_for -u postroom-host"
+    say "$before runs again"
+}
+
+newest_schema() { basename -a "$1"/shared/db/migrations/*.sql | sort | tail -n 1 | cut -c 1-4; }
+
+roll_back_database() {  # where the upgrade changed the schema; all that came in since is carried over
+    [ "$(newest_schema "$before")" -lt "$(newest_schema "$current")" ] || return 0
+    database=$(sed -n 's/^POSTROOM_DB=//p' "$settings/host.env")
+    [ -e "$database" ] || return 0
+    (
+        cd "$current/"
+        runuser -u "$(stat -c %U "$database")" -- env POSTROOM_DB="$database" \
+            .venv/bin/python -m emulator rollback --yes --to "$(newest_schema "$before")"
+    ) ||
+        fail "the database was not changed, and nothing runs now; what must be done is above. To start it again: systemctl start postroom-host"
+}
+
+mode=${1:-}
+[ $# -eq 0 ] || shift
+domain=
+while [ $# -gt 0 ]; do
+    case $1 in
+        --domain) [ $# -ge 2 ] || fail "--domain needs a name"; domain=$2; shift 2 ;;
+        *) fail "'$1' is no option; see the head of infra/install.sh" ;;
+    esac
+done
+case $mode in
+    install) check_host; first_install ;;
+    upgrade) check_host; upgrade ;;
+    rollback) check_host; rollback ;;
+    *) fail "say install, upgrade or rollback" ;;
+esac

@@ -1,0 +1,121 @@
+"""infra/install.sh on a host of its own: namespaces with their own files, network and processes, without systemd."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.template import deployment, host_files
+from shared.db.engine import schema
+from tests.other_user import needs_root
+
+ROOT = Path(__file__).parents[2]
+TEMPLATE = deployment.load(ROOT / "template.yaml")
+COPIED = ("pyproject.toml", "constraints.txt", "template.yaml", "README.md", "infra", "shared", "functions", "emulator")
+
+# What a host has at first: folders that nobody else sees, a loopback, and the stand-in for systemctl.
+HOST = """
+set -eu
+for folder in /etc /opt /var/lib; do
+    mkdir -p {tmp}/over$folder/up {tmp}/over$folder/work
+    mount -t overlay overlay -o lowerdir=$folder,upperdir={tmp}/over$folder/up,workdir={tmp}/over$folder/work $folder
+done
+mount -t tmpfs run /run
+{python} - <<END
+import fcntl, socket, struct
+with socket.socket() as s:
+    fcntl.ioctl(s, 0x8914, struct.pack("16sh", b"lo", 0x1 | 0x40))
+END
+mkdir -p {tmp}/bin
+printf '#!/bin/sh\\nexec {python} {root}/tests/infra/systemctl.py "$@"\\n' > {tmp}/bin/systemctl
+printf '#!/bin/sh\nexit 0\n' > {tmp}/bin/caddy
+chmod +x {tmp}/bin/systemctl {tmp}/bin/caddy
+mkdir -p /etc/caddy
+export PATH={tmp}/bin:$PATH POSTROOM_INSTALL_WAIT=60
+said() {{ POSTROOM_URL=http://127.0.0.1:3777 {python} -m emulator "$@"; }}
+post() {{ {python} -c "import sys, urllib.request as u; u.urlopen(sys.argv[1], data=sys.argv[2].encode())" "$@"; }}
+cd {root}
+"""
+
+
+LATER = "-- A table of a later release.\nCREATE TABLE later (id INTEGER PRIMARY KEY) STRICT;\n"
+
+
+@pytest.fixture
+def host(tmp_path):
+    """Runs shell lines on one new host; what they print."""
+
+    def run(lines):
+        script = HOST.format(tmp=tmp_path, python=sys.executable, root=ROOT) + lines
+        words = ["unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+        return done.stdout
+
+    return run
+
+
+def release(folder):
+    """A checkout, whose setup takes the libraries of the tests in place of a network's."""
+    folder.mkdir()
+    for name in COPIED:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, folder / name)
+    (folder / "infra/setup.sh").write_text(f"#!/bin/sh\nln -s {sys.prefix} $VENV\n")
+    return folder
+
+
+def test_every_function_gets_its_arguments_and_the_host_its_settings():
+    files = dict(host_files.files(TEMPLATE))
+    assert files["ingest.env"] == "ARGUMENTS=--port 9001 --timeout 10s\n"
+    assert set(files) == {"host.env", *(f"{each.name}.env" for each in TEMPLATE.functions)}
+    assert "POSTROOM_TICK_SECRET=" in files["host.env"]
+    assert "# Read by ingest, dispatch, deliver, sweep:\n# TELEGRAM_BOT_TOKEN=\n" in files["host.env"]
+
+
+def test_a_file_that_is_there_stays_and_a_new_one_is_for_its_owner_alone(tmp_path, capsys):
+    (tmp_path / "ingest.env").write_text("ARGUMENTS=--port 1\n")
+    host_files.main(str(ROOT / "template.yaml"), str(tmp_path))
+    assert (tmp_path / "ingest.env").read_text() == "ARGUMENTS=--port 1\n"
+    assert (tmp_path / "host.env").stat().st_mode & 0o777 == 0o600
+    assert f"wrote {tmp_path}/ingest.env\n" not in capsys.readouterr().out
+
+
+@needs_root
+@pytest.mark.long
+def test_a_host_is_installed_upgraded_and_rolled_back_and_keeps_its_messages(host, tmp_path):
+    first, second, broken = (release(tmp_path / name) for name in ("first", "second", "broken"))
+    number = max(schema.migrations())
+    for later in (second, broken):
+        later.joinpath(f"shared/db/migrations/{number + 1:04}_later.sql").write_text(LATER)
+    (broken / "functions/ingest.py").write_text("raise RuntimeError('this release can not start')\n")
+    printed = host(f"""
+        {first}/infra/install.sh install --domain bot.example.com >&2
+        grep -A1 webhooks /etc/caddy/postroom.caddy
+        stat -c '%a %U' /var/lib/postroom /etc/postroom
+        said agents set assistant --provider echo >&2
+        post http://127.0.0.1:3777/api/message '{{"message": "before", "agent": "assistant"}}'
+        {second}/infra/install.sh upgrade >&2
+        ls /opt/postroom/shared/db/migrations | tail -n 1
+        post http://127.0.0.1:3777/api/message '{{"message": "since", "agent": "assistant"}}'
+        export POSTROOM_INSTALL_WAIT=8
+        {broken}/infra/install.sh upgrade >&2 && exit 9
+        ls /opt/postroom/shared/db/migrations | tail -n 1
+        export POSTROOM_INSTALL_WAIT=60
+        {second}/infra/install.sh rollback >&2
+        ls /opt/postroom/shared/db/migrations | tail -n 1
+        {second}/infra/install.sh rollback >&2 && exit 9
+        said messages list --status completed --json
+    """)
+    lines = [line.strip() for line in printed.splitlines()]
+    later, before = (
+        f"{number + 1:04}_later.sql",
+        max(path.name for path in (first / "shared/db/migrations").glob("*.sql")),
+    )
+    assert lines[:2] == ["handle /webhooks/* {", "reverse_proxy 127.0.0.1:9001"]
+    assert lines[2:4] == ["700 postroom", "700 root"]
+    assert lines[4:7] == [later, later, before]
+    assert {each["text"] for each in json.loads("\n".join(lines[7:]))} == {"before", "since"}
