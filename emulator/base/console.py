@@ -22,6 +22,7 @@ _INDENT = 14 + _WIDTH  # of the text behind the time and the name
 
 _COLOURS = {"ingest": 36, "dispatch": 35, "deliver": 34, "sweep": 33, "recurrence": 32, "api": 96}
 _LEVELS = {"warning": 33, "error": 31, "critical": 31}
+_ERRORS = ("error", "critical")
 _REPORTED_BY_US = {"function.ready", "function.stopped"}
 _HIDDEN = {"event", "level", "timestamp", "function", "exception", "logger"}
 
@@ -29,8 +30,18 @@ _HIDDEN = {"event", "level", "timestamp", "function", "exception", "logger"}
 class Console:
     """Writes to one stream, and keeps the last lines of each process for :meth:`tail`."""
 
-    def __init__(self, mode: Mode, stream: IO[str], *, quiet: bool = False, colour: bool | None = None) -> None:
+    def __init__(
+        self,
+        mode: Mode,
+        stream: IO[str],
+        *,
+        quiet: bool = False,
+        only_errors: bool = False,
+        colour: bool | None = None,
+    ) -> None:
+        """*quiet*: write nothing. *only_errors*: write errors, and the one line that it is ready."""
         self._mode = mode
+        self._only_errors = only_errors
         self._stream = stream
         self._quiet = quiet
         self._colour = stream.isatty() if colour is None else colour
@@ -57,14 +68,21 @@ class Console:
         line = _json_line("emulator.note", "info", {"note": text})
         self._tell(f"  {self._paint('note', 33)}  {_below(text, 8)}", line)
 
-    def say(self, text: str, **facts: Any) -> None:
-        """Write *text* in pretty mode; in json mode the *facts*, if there are any."""
-        self._tell(escape(text, keep="\n"), _json_line(facts.pop("event"), "info", facts) if facts else None)
+    def say(self, text: str, *, short: str | None = None, **facts: Any) -> None:
+        """Write *text* in pretty mode; in json mode the *facts*, if there are any.
+
+        Args:
+            short: in place of *text* where only errors are wanted; None: that is not worth a line then.
+        """
+        shown = short if self._only_errors and short is not None else text
+        line = _json_line(facts.pop("event"), "info", facts) if facts else None
+        self._tell(escape(shown, keep="\n"), line, matters=short is not None)
 
     def event(self, name: str, text: str, *, level: str = "info", **facts: Any) -> None:
         """Report an event of the running emulator, in the form of a log line."""
         line = _json_line("emulator.event", level, {"about": name, "text": text, **facts})
-        self._tell(f"{self._now()} {self._name(name)} {self._paint(_below(text), _LEVELS.get(level, 0))}", line)
+        shown = f"{self._now()} {self._name(name)} {self._paint(_below(text), _LEVELS.get(level, 0))}"
+        self._tell(shown, line, matters=level in _ERRORS)
 
     def line(self, name: str, text: str, is_error: bool = False) -> None:
         """Write one line that the process *name* printed: one of our JSON log lines, or any text."""
@@ -72,11 +90,13 @@ class Console:
         facts = _parse(text)
         if facts is None:
             line = _json_line("process.output", "error" if is_error else "info", {"function": name, "text": text})
-            self._tell(f"{self._now()} {self._name(name)} {self._paint(escape(text), 31 if is_error else 2)}", line)
+            shown_text = f"{self._now()} {self._name(name)} {self._paint(escape(text), 31 if is_error else 2)}"
+            self._tell(shown_text, line, matters=is_error)
             return
         is_hidden = facts["event"] in _REPORTED_BY_US or (self.hides_all_but_errors and facts.get("level") != "error")
         shown = None if is_hidden or self._mode == "json" else self._pretty(name, facts)
-        self._tell(shown, json.dumps({"function": name} | facts, default=str))
+        line = json.dumps({"function": name} | facts, default=str)
+        self._tell(shown, line, matters=facts.get("level") in _ERRORS)
 
     def tail(self, name: str) -> str:
         """The last lines of *name*, indented; empty when it printed nothing."""
@@ -102,10 +122,16 @@ class Console:
     def _paint(self, text: str, code: int) -> str:
         return f"\033[{code}m{text}\033[0m" if self._colour and code else text
 
-    def _tell(self, text: str | None, line: str | None) -> None:
-        """Write *text* for people, or *line*, the same as JSON, for programs and for the log file."""
+    def _tell(self, text: str | None, line: str | None, *, matters: bool = False) -> None:
+        """Write *text* for people, or *line*, the same as JSON, for programs and for the log file.
+
+        Args:
+            matters: also where only errors are wanted.
+        """
         if self._record is not None and line is not None:
             self._record(line)
+        if self._only_errors and not matters:
+            return
         shown = line if self._mode == "json" else text
         if shown is not None:
             self._write(shown)
@@ -124,9 +150,9 @@ class Console:
         return datetime.datetime.now().astimezone().strftime("%H:%M:%S.%f")[:12]
 
 
-def for_run(mode: Mode | None) -> Console:
+def for_run(mode: Mode | None, *, only_errors: bool = False) -> Console:
     """The console of ``emulator run``: *mode*, or by default pretty on a terminal and json elsewhere."""
-    return Console(mode or ("pretty" if sys.stdout.isatty() else "json"), sys.stdout)
+    return Console(mode or ("pretty" if sys.stdout.isatty() else "json"), sys.stdout, only_errors=only_errors)
 
 
 def _json_line(event: str, level: str, facts: Mapping[str, Any]) -> str:

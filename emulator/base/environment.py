@@ -137,11 +137,11 @@ def ignored_of_shell(
         effective: what files and the emulator set; a variable that says the same is no news.
         known: the names of all settings.
     """
-    names = sorted(
-        name
-        for name, value in environ.items()
-        if value and name not in from_shell and effective.get(name, "") != value and _is_known(name, known)
-    )
+    given = [
+        name for name, value in environ.items() if value and name not in from_shell and effective.get(name, "") != value
+    ]
+    of_settings = _known_of({name.upper() for name in given}, known)
+    names = sorted(name for name in given if name.upper() in of_settings)
     if not names:
         return []
     return [
@@ -151,7 +151,17 @@ def ignored_of_shell(
 
 
 def _is_known(name: str, known: Collection[str]) -> bool:
-    return any(fnmatchcase(name.upper(), pattern) for pattern in known if not pattern.startswith("AWS_"))
+    return bool(_known_of({name.upper()}, known))
+
+
+def _known_of(names: Collection[str], known: Collection[str]) -> set[str]:
+    """Those of the *names* that a setting has, or that fit its pattern."""
+    patterns = [each for each in known if "*" in each]
+    return {
+        name
+        for name in names
+        if not name.startswith("AWS_") and (name in known or any(fnmatchcase(name, each) for each in patterns))
+    }
 
 
 def without_accounts(files: Iterable[EnvSetting]) -> list[EnvSetting]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,10 +57,11 @@ def holder(port: int) -> str | None:
                     inodes.add(f"socket:[{fields[9]}]")
     if not inodes:
         return None
-    for folder in Path("/proc").glob("[0-9]*"):
+    for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - paths as objects take ten times as long
         with contextlib.suppress(OSError):
-            if any(str(entry.readlink()) in inodes for entry in (folder / "fd").iterdir()):
-                return f"{_command(folder)}[{folder.name}]"
+            opened = f"/proc/{pid}/fd"
+            if any(os.readlink(f"{opened}/{fd}") in inodes for fd in os.listdir(opened)):  # noqa: PTH115, PTH208
+                return f"{_command(Path('/proc', pid))}[{pid}]"
     return None
 
 

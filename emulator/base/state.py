@@ -9,6 +9,7 @@
 ``snapshots/``       copies to go back to, which a reset keeps
 ``logs/``            the log, ``emulator.log``, and older ones
 ``lock``             held while the emulator runs; the kernel releases it when the process ends
+``clock``            the clock of the rows, where it is not the machine's
 ``instance.json``    process id and addresses of the running emulator; may be stale
 ``kept.json``        the secret of the ticks, and the ports that printed URLs contain
 ``owner.json``       the name under which this folder takes the lease on the replica
@@ -45,6 +46,7 @@ _OURS = (
         "snapshots",
         "logs",
         "lock",
+        "clock",
         "instance.json",
         "instance.json.tmp",
         "kept.json",
@@ -82,6 +84,11 @@ class StateFolder:
     @property
     def snapshots(self) -> Path:
         return self.path / "snapshots"
+
+    @property
+    def clock(self) -> Path:
+        """The clock of the rows, see :mod:`emulator.base.clock_page`."""
+        return self.path / "clock"
 
     @property
     def logs(self) -> Path:

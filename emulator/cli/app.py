@@ -19,10 +19,11 @@ import typer
 from typer.core import TyperGroup
 
 from emulator.base import errors
-from emulator.base.errors import EmulatorError
+from emulator.base.errors import EmulatorError, ExitCode
 from emulator.base.hints import STATE, command_line
 from emulator.base.options import RunOptions
 from emulator.base.state import StateFolder, find_running
+from emulator.cli.examples import show_in_help
 from emulator.cli.help_order import in_order
 from emulator.cli.run import TEMPLATE, RunRequest, end_with, fail, first_of, run_emulator, say, until_signalled
 from shared.core.text.validation import without_prefix
@@ -42,6 +43,13 @@ class PlainGroup(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return in_order(self.commands)
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command, whose help ends with examples."""
+        found = super().get_command(ctx, cmd_name)
+        if found is not None:
+            show_in_help(found, cmd_name)
+        return found
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
@@ -56,6 +64,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     help="Postroom on this machine: functions, ticks, replica and fake chat platforms. Start with `emulator run`.",
+    epilog="Each command shows its options and an example: `emulator chat --help`.\n\n"
+    "Something is wrong? `emulator status`, then `emulator why MESSAGE`. What the exit codes mean: docs/cli.md.",
 )
 
 
@@ -96,6 +106,9 @@ Log = Annotated[
     typer.Option(help="The form of the output; default: pretty on a terminal, else json."),
 ]
 LogLines = Annotated[bool, typer.Option("--json", help="The log as JSON lines, as --log json.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print only that it is ready, and errors. The log file has everything.")
+]
 Relay = Annotated[
     bool, typer.Option("--relay", help="Run the relay of Discord's Gateway too, for what people type there.")
 ]
@@ -126,6 +139,7 @@ def run(
     log: Log = None,
     detach: Detach = False,
     as_json: LogLines = False,
+    quiet: Quiet = False,
     host: Host = "127.0.0.1",
     relay: Relay = False,
     from_replica: Replica = None,
@@ -145,7 +159,7 @@ def run(
         from emulator.cli.detached import run_detached  # late: most starts are in the foreground
 
         raise typer.Exit(run_detached(folder, is_kept=not ephemeral))
-    asked = RunRequest(options, "json" if as_json else log, state)
+    asked = RunRequest(options, "json" if as_json else log, state, quiet)
     if context.obj is not None:
         context.obj(asked)
     else:
@@ -168,7 +182,7 @@ def execute(
     _only_loopback(host)
     command = context.args[1:] if context.args[:1] == ["--"] else context.args
     if not command:
-        fail(f"exec needs a command, such as: {command_line('exec -- pytest -q')}", os.EX_USAGE)
+        fail(f"exec needs a command, such as: {command_line('exec -- pytest -q')}", ExitCode.USAGE)
     folder = _state(state, ephemeral)
 
     async def against() -> int:
@@ -203,23 +217,23 @@ def chat(
     from emulator.cli.client import door_headers
 
     if words and once is not None:
-        fail("the text stands there twice: leave out --once, or the words behind the platform", os.EX_USAGE)
+        fail("the text is given twice: leave out --once, or the words behind the platform", ExitCode.USAGE)
     if words:
         once = " ".join(words)
     kind = platform.partition(".")[0]
     if kind not in ("telegram", "discord"):
-        fail(f"there is no platform {kind!r}; choose telegram or discord", os.EX_USAGE)
+        fail(f"there is no platform {kind!r}; choose telegram or discord", ExitCode.USAGE)
     instance = find_running(StateFolder(state.resolve()))
     if not instance:
         fail(
             f"no emulator is running in {state}: start it with `{command_line('run', state)}`, in another terminal",
-            os.EX_UNAVAILABLE,
+            ExitCode.UNAVAILABLE,
         )
     if instance.get("past"):
         fail(
             f"{instance['past']['sentence']}: no agent answers there. To let one answer what people wrote then: "
             f"`{command_line('replay SESSION', state)}`",
-            os.EX_NOPERM,
+            ExitCode.REFUSED,
         )
     code = run_chat(
         platform,
@@ -339,5 +353,5 @@ def _only_loopback(host: str) -> None:
             f"the emulator listens on 127.0.0.1 only, not on {host}, because it has no passwords. To give "
             "another person the API, set POSTROOM_API_TOKEN and put a tunnel in front of the gateway; to serve people, "
             "deploy (infra/README.md)",
-            errors.Unsafe.exit_code,
+            ExitCode.REFUSED,
         )

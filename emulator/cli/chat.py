@@ -16,13 +16,13 @@ from typing import Any, TextIO
 import aiohttp
 
 from emulator.base import errors
-from emulator.base.errors import EmulatorError
+from emulator.base.errors import EmulatorError, ExitCode
 from emulator.base.hints import command_line
 from emulator.base.terminal import PROSE, escape, escape_json, indent_more
 from emulator.cli.chat_commands import Speaker, expects_reply, say
 from emulator.cli.chat_events import ChatEvent, Explain, chat_events, why_silent
 
-TIMED_OUT = errors.TimedOut.exit_code
+TIMED_OUT = ExitCode.TRY_AGAIN
 QUIET_S = 0.7  # after this long without another reply, --once counts as answered
 LISTEN_S = 2.0  # how long --once listens after what needs no reply, such as a reaction
 

@@ -9,8 +9,10 @@ import http.client
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -20,6 +22,7 @@ from emulator.base.errors import EmulatorError
 from emulator.base.hints import STATE, command_line
 from emulator.base.state import StateFolder, find_running
 from shared.core.text import half_characters
+from shared.core.time import clock
 
 URL = "POSTROOM_URL"
 DOOR_TOKEN = "EMULATOR_TOKEN"  # noqa: S105 - as in emulator/base/door.py
@@ -37,6 +40,8 @@ _AS_OPTIONS: Mapping[str, str] = {
     "?others=remove": "--instead",
     "?others=keep": "--also",
     "runAt '": "--at '",
+    "give the plan's agents other ids": "add --prefix old-",
+    "set sameAgents": "add --same-agents",
 }
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _FAILURES: Mapping[int, type[EmulatorError]] = {
@@ -67,6 +72,11 @@ class RestClient:
     is_by_option: bool = False
     past: str | None = None
     limit_s: float = _LIMIT_S
+
+    @property
+    def clock(self) -> Path | None:
+        """The file of the emulator's clock; None: it is no emulator's."""
+        return StateFolder(self.state.resolve()).clock if self.state is not None else None
 
     def get(self, *path: str | int, **query: str | int | None) -> Any:
         """``GET /api/PATH?QUERY``, without the parameters that are None."""
@@ -149,11 +159,35 @@ class RestClient:
         try:
             return _request(self.url, method, target, headers, body, limit_s=self.limit_s)
         except TimeoutError:
-            outcome = "" if method == "GET" else "; the change may be done or not: look before you repeat it"
+            outcome = "" if method == "GET" else "; the change may be done or not: check before you repeat it"
             raise errors.TimedOut(f"{self.url} did not answer within {self.limit_s:g} s{outcome}") from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise errors.NotReady(f"{self.url} does not answer: {reason}") from None
+
+
+@contextmanager
+def time_of(api: RestClient) -> Iterator[None]:
+    """Tell the time meanwhile as the rows of *api* do: it is asked as soon as the time is needed, and once."""
+    asked = cache(lambda: _clock_of(api))
+    clock.move(lambda machine_ms: asked()(machine_ms))
+    try:
+        yield
+    finally:
+        clock.move(None)
+
+
+def _clock_of(api: RestClient) -> Callable[[int], int]:
+    """From the machine's clock to that of the rows; a copy of the past stands still."""
+    try:
+        found = api.get("past")
+    except EmulatorError:  # an earlier release; or it has just ended, and the command finds that out by itself
+        found = {}
+    if found.get("past"):
+        at_ms: int = found["past"]["at"]
+        return lambda _: at_ms
+    ahead_ms: int = found["now"] - clock.machine_ms() if "now" in found else 0
+    return lambda machine_ms: machine_ms + ahead_ms
 
 
 def get_json(url: str, target: str, headers: Mapping[str, str] | None = None) -> Any:
@@ -165,9 +199,9 @@ def get_json(url: str, target: str, headers: Mapping[str, str] | None = None) ->
 
 
 def post_json(
-    url: str, target: str, headers: Mapping[str, str], *, body: Mapping[str, Any] | None = None, limit_s: float
+    url: str, target: str, headers: Mapping[str, str], *, body: Mapping[str, Any] | None = None, limit_s: float | None
 ) -> tuple[int, dict[str, Any]]:
-    """Status and parsed response of a POST.
+    """Status and parsed response of a POST; *limit_s*: None waits for ever.
 
     Raises:
         OSError: there was no answer.
@@ -181,7 +215,13 @@ def post_json(
 
 
 def _request(
-    url: str, method: str, target: str, headers: Mapping[str, str], body: Mapping[str, Any] | None, *, limit_s: float
+    url: str,
+    method: str,
+    target: str,
+    headers: Mapping[str, str],
+    body: Mapping[str, Any] | None,
+    *,
+    limit_s: float | None,
 ) -> tuple[int, bytes]:
     """Status and body. Not by urllib, which would use the proxies of the shell.
 
@@ -266,8 +306,26 @@ def ask_platforms(state: Path, method: str, path: str, body: Mapping[str, Any] |
     except (OSError, http.client.HTTPException, ValueError):
         raise errors.NotReady(f"the fake platforms at {url} do not answer: is the emulator starting?") from None
     if not 200 <= status < 300:
-        raise EmulatorError(str(answer.get("error", status)))
+        raise _FAILURES.get(status, EmulatorError)(str(answer.get("error", status)))
     return answer
+
+
+def move_clock(state: Path, move: Mapping[str, Any]) -> dict[str, Any]:
+    """Move the clock of the emulator in *state*; what the clock says then. It waits for as long as the move takes.
+
+    Raises:
+        EmulatorError: none runs there, or it refuses the move.
+    """
+    instance = instance_in(state)
+    url = instance["urls"]["gateway"]
+    try:
+        status, facts = post_json(url, "/_emulator/clock", door_headers(instance), body=move, limit_s=None)
+    except OSError as error:
+        raise errors.NotReady(f"emulator[{instance['pid']}] does not answer at {url}: {error}") from None
+    if status != 200:
+        kinds = {kind.exit_code: kind for kind in (errors.InvalidInput, errors.TimedOut)}
+        raise kinds.get(facts.get("code", 0), EmulatorError)(facts.get("error", f"{url} answered {status}"))
+    return facts
 
 
 def emulator_folder(folder: Path | None, url: str | None, environ: Mapping[str, str] = os.environ) -> Path | None:

@@ -1,6 +1,5 @@
 """``emulator run --detach``: the same emulator in a process of its own, which outlives the terminal."""
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -8,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from emulator.base.errors import ExitCode
 from emulator.base.hints import command_line
 from emulator.base.state import StateFolder, find_running
 from emulator.cli.run import fail, say
@@ -23,7 +23,7 @@ def run_detached(folder: StateFolder, *, is_kept: bool) -> int:
     Its own log file has all that it prints.
     """
     if not is_kept:
-        fail("--detach needs a state folder by which `emulator stop` finds it: leave out --ephemeral", os.EX_USAGE)
+        fail("--detach needs a state folder by which `emulator stop` finds it: leave out --ephemeral", ExitCode.USAGE)
     arguments = [each for each in sys.argv[1:] if each not in _OPTIONS]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
@@ -39,17 +39,17 @@ def run_detached(folder: StateFolder, *, is_kept: bool) -> int:
             if code is not None:
                 errors.seek(0)
                 sys.stderr.write(errors.read().decode("utf-8", "replace"))
-                return code or 1
+                return code or ExitCode.FAILED
             instance = find_running(folder) or {}
             if instance.get("pid") == process.pid:
                 _print(instance, folder)
                 return 0
             time.sleep(_LOOK_EVERY_S)
     say(
-        f"emulator[{process.pid}] is not ready after {_READY_LIMIT_S:.0f} s and goes on starting; "
+        f"emulator[{process.pid}] is not ready after {_READY_LIMIT_S:.0f} s and continues to start; "
         f"to see why: `{command_line('logs', folder.path)}`"
     )
-    return os.EX_TEMPFAIL
+    return ExitCode.TRY_AGAIN
 
 
 def _print(instance: Mapping[str, Any], folder: StateFolder) -> None:

@@ -10,8 +10,9 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agents", "teams", "accounts", "channel", "chats", "wirings", "users", "pair", "pairings"),
         *("destinations", "memory", "tool-servers", "approvals", "permissions", "seed", "diff", "tools"),
     ),
-    "Work": ("messages", "responses", "sessions", "schedules", "cron", "invoke", "requests", "fault", "replay"),
-    "Data": ("data", "db", "replica", "verify"),
+    "Work": ("messages", "responses", "sessions", "schedules"),
+    "Try it out": ("requests", "invoke", "cron", "clock", "fault", "prove", "replay"),
+    "Data": ("data", "db", "import", "export", "replica", "verify", "upgrade", "rollback"),
 }
 
 

@@ -6,7 +6,6 @@ What reads the command line is not imported here: see :mod:`emulator.cli.main`.
 import asyncio
 import contextlib
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -14,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from emulator.base import console, errors
-from emulator.base.errors import EmulatorError
+from emulator.base import console
+from emulator.base.errors import EmulatorError, ExitCode
 from emulator.base.hints import STATE
 from emulator.base.options import RunOptions
-from emulator.base.shell import of_shell
+from emulator.base.shell import ending_signals, of_shell
 from emulator.base.state import StateFolder
 from emulator.base.terminal import PROSE, escape, indent_more
 from emulator.processes.fork_client import ForkClient
@@ -35,6 +34,7 @@ class RunRequest:
     options: RunOptions
     log: console.Mode | None
     state: Path
+    is_quiet: bool = False
 
 
 def without_options() -> RunRequest:
@@ -64,7 +64,7 @@ async def serve(ask: Callable[[], RunRequest | int], fork_server: Started | None
         if isinstance(asked, int):
             await fork_client.stop()
             return asked
-        out = console.for_run(asked.log)
+        out = console.for_run(asked.log, only_errors=asked.is_quiet)
         supervisor = Supervisor(asked.options, out, fork_client=fork_client)
         try:
             if await first_of(supervisor.start(), signalled):
@@ -103,9 +103,9 @@ def end_with(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     except EmulatorError as error:
         fail(str(error), error.exit_code)
     except PostroomError as error:
-        fail(str(error), errors.Misconfigured.exit_code)
+        fail(str(error), ExitCode.MISCONFIGURED)
     except OSError as error:
-        fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", os.EX_OSERR)
+        fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", ExitCode.OS_ERROR)
     raise SystemExit(code)
 
 
@@ -120,7 +120,7 @@ async def until_signalled() -> Any:
             os._exit(128 + number)  # the kernel kills the children: each dies with its parent
         first.set_result(number)
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = ending_signals()
     for number in numbers:
         loop.add_signal_handler(number, stop_at, number)
     try:

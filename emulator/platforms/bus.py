@@ -9,15 +9,15 @@ import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 BACKLOG = 1000  # events that a slow subscriber may queue; beyond that, the bus ends its subscription
 KEEP = 1000  # events that a reader may miss and still get
 
 
-@dataclass(frozen=True, slots=True)
-class LiveEvent:
+class LiveEvent(msgspec.Struct, frozen=True):
     """One event: ``message``, ``delivery``, ``call``, ``typing``, ``draft``, ``chat``, ``modal`` or ``notice``.
 
     A ``message`` names a message that is new, changed or deleted. A ``notice`` is the answer to a button press, and a

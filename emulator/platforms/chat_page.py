@@ -104,8 +104,8 @@ class ChatPage:
         return web.json_response({"accounts": list(self._further())})
 
     async def _unwell(self, request: web.Request) -> web.Response:
-        """What Postroom says of its health: a sentence for each thing that is not ready, or needs a person."""
-        return web.json_response({"unwell": list(await self._config.unwell())})
+        """What Postroom says of its health: a sentence for each thing; and what the time is."""
+        return web.json_response({"unwell": list(await self._config.unwell()), "now": self._config.clock.now_ms()})
 
     async def _transcript(self, request: web.Request) -> web.Response:
         """A conversation; ``?before=`` asks for the messages before that number (``seq``)."""

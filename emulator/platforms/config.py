@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
+
 from emulator.base.door import Door
+from emulator.base.faults import Faults
 from shared.core.time import clock
 
 
@@ -32,8 +35,7 @@ class SystemClock:
         await asyncio.sleep(ms / 1000)
 
 
-@dataclass(frozen=True, slots=True)
-class RateLimit:
+class RateLimit(msgspec.Struct, frozen=True):
     """At most *count* sends to one chat within *per_ms*; beyond that the platform answers 429."""
 
     count: int
@@ -45,6 +47,10 @@ async def _nothing() -> Sequence[str]:
 
 
 async def _unknown(account: str, chat: str, message: str) -> None:
+    return None
+
+
+async def _prepare_nothing(target: str) -> None:
     return None
 
 
@@ -74,6 +80,8 @@ class PlatformsConfig:
         why: called with an account, a chat's id there and a message's or an interaction's; ``state``, ``reason`` and
             ``until`` of why it has no answer, or None where nothing is known.
         registered: called with an account and the address that was registered for it.
+        before_fault: called with the target of a fault before it is added.
+        faults: those of the whole emulator, by target; where there are none of a platform, the fake has its own.
     """
 
     state: Path
@@ -95,4 +103,6 @@ class PlatformsConfig:
     unwell: Callable[[], Awaitable[Sequence[str]]] = _nothing
     why: Callable[[str, str, str], Awaitable[Mapping[str, Any] | None]] = _unknown
     registered: Callable[[str, str], None] = lambda account, url: None
+    before_fault: Callable[[str], Awaitable[None]] = _prepare_nothing
     clock: Clock = field(default_factory=SystemClock)
+    faults: Mapping[str, Faults] = field(default_factory=dict)

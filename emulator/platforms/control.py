@@ -15,7 +15,7 @@ Below ``/control/{telegram|discord}``; :mod:`.initial_people` holds the first pe
     POST /chats/{chat}/block          {blocked}      block or remove the bot; false: undo it
     POST /chats/{chat}/messages/{message}/press   {person, data}    press a button; data as in the transcript
     GET  /calls?chat=&method=&after=                 the bot's calls
-    GET, POST, DELETE /faults, DELETE /faults?id=    make calls fail, list, lift: see :mod:`.faults`
+    GET, POST, DELETE /faults, DELETE /faults?id=    make calls fail, list, lift: see :mod:`emulator.base.faults`
 
 Only on Telegram, where a new number also creates a person::
 
@@ -36,19 +36,20 @@ Only on Discord::
     GET  /interactions?channel=, POST /interactions/{interaction}/replay
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import apsw
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from emulator.base.door import Door
+from emulator.base.faults import Fault, Faults, as_facts
 from emulator.platforms import limits
 from emulator.platforms.bus import EventBus
+from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.discord.api import FakeDiscord
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.people import DiscordPeople
-from emulator.platforms.faults import Fault, Faults, as_facts
 from emulator.platforms.page_data import PageData
 from emulator.platforms.request_parts import EITHER, find_chat, optional, platform_of, read_json, text
 from emulator.platforms.store import PLATFORMS, FakeChat, PlatformStore
@@ -73,10 +74,13 @@ class ControlApi:
         discord_people: DiscordPeople,
         page_data: PageData,
         register: Callable[[], Awaitable[None]],
+        faults: Mapping[str, Faults],
+        before_fault: Callable[[str], Awaitable[None]],
     ) -> None:
         self._store, self._bus, self._telegram, self._telegram_people = store, bus, telegram, telegram_people
         self._discord, self._interactions, self._discord_people = discord, interactions, discord_people
         self._page_data, self._register_all = page_data, register
+        self._faults, self._before_fault = faults, before_fault
 
     def routes(self) -> list[web.AbstractRouteDef]:
         either, telegram, discord = f"/control/{EITHER}", "/control/telegram", "/control/discord"
@@ -85,9 +89,11 @@ class ControlApi:
             web.post("/control/register", self._register),
             web.post("/control/limits", self._switch_limits),
             web.get(either + "/calls", self._list_calls),
-            web.get(either + "/faults", self._list_faults),
-            web.post(either + "/faults", self._add_fault),
-            web.delete(either + "/faults", self._lift_faults),
+            web.get("/control/faults", self._list_faults),
+            web.delete("/control/faults", self._lift_faults),
+            web.get("/control/{target}/faults", self._list_faults),
+            web.post("/control/{target}/faults", self._add_fault),
+            web.delete("/control/{target}/faults", self._lift_faults),
             web.get(either + "/people", self._list_people),
             web.post(either + "/people", self._add_person),
             web.get(either + "/chats", self._list_chats),
@@ -129,16 +135,30 @@ class ControlApi:
         return web.json_response({"calls": calls})
 
     async def _list_faults(self, request: web.Request) -> web.Response:
-        return web.json_response({"faults": [as_facts(fault) for fault in self._faults(request).standing()]})
+        found = [as_facts(fault) for faults in self._named_faults(request) for fault in faults.standing()]
+        return web.json_response({"faults": found})
 
     async def _add_fault(self, request: web.Request) -> web.Response:
-        fault = self._faults(request).add(Fault.parse(await read_json(request)))
+        (faults,) = self._named_faults(request)
+        fault = Fault.parse(faults.target, await read_json(request))
+        await self._before_fault(faults.target)
+        faults.add(fault)
         return web.json_response({"ordered": True, "fault": as_facts(fault)}, status=201)
 
     async def _lift_faults(self, request: web.Request) -> web.Response:
         """All of them, or the one of ``?id=``."""
         id_ = request.query.get("id")
-        return web.json_response({"lifted": self._faults(request).lift(None if id_ is None else int(id_))})
+        number = None if id_ is None else int(id_)
+        return web.json_response({"lifted": sum(faults.lift(number) for faults in self._named_faults(request))})
+
+    def _named_faults(self, request: web.Request) -> list[Faults]:
+        """The faults of the target in the path; without one, those of each."""
+        target = request.match_info.get("target")
+        if target is None:
+            return list(self._faults.values())
+        if target not in self._faults:
+            raise web.HTTPNotFound(text=f"there are no faults of {target!r}, only of {', '.join(self._faults)}")
+        return [self._faults[target]]
 
     async def _list_chats(self, request: web.Request) -> web.Response:
         return web.json_response({"chats": [self._page_data.chat(c) for c in self._store.chats(platform_of(request))]})
@@ -276,9 +296,6 @@ class ControlApi:
         await self._interactions.wait_settled(interaction)
         return web.json_response(self._interactions.rows.delivery(interaction), status=201)
 
-    def _faults(self, request: web.Request) -> Faults:
-        return self._telegram.faults if platform_of(request) == "telegram" else self._discord.guard.faults
-
     def _chat(self, request: web.Request) -> FakeChat:
         return find_chat(self._store, platform_of(request), request.match_info["chat"])
 
@@ -305,6 +322,19 @@ def plain_errors(door: Door) -> Middleware:
             return web.json_response({"error": f"the fake platforms can't store it: {_of_disk(problem)}"}, status=507)
         except (ValueError, TypeError, RecursionError) as problem:  # ActionRefused is a ValueError
             return web.json_response({"error": str(problem)}, status=400)
+
+    return answer
+
+
+def slow_network(config: PlatformsConfig) -> Middleware:
+    """Calls of bots come late, by the faults of the network."""
+
+    @web.middleware
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        network = config.faults.get("network")
+        if network is not None and request.path.startswith(_OF_BOTS) and (fault := network.take()) is not None:
+            await config.clock.sleep(fault.delay_ms)
+        return await handler(request)
 
     return answer
 

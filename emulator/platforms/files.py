@@ -6,10 +6,10 @@ audio voice animation video_note sticker``), ``name``, ``mime`` and ``size``, an
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import apsw
+import msgspec
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS files (
@@ -18,8 +18,7 @@ CREATE TABLE IF NOT EXISTS files (
 """
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
+class StoredFile(msgspec.Struct, frozen=True):
     """One file; *mime* is its media type."""
 
     id: str

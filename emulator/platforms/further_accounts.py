@@ -116,7 +116,8 @@ class FurtherAccounts:
 
     def _open(self, name: str) -> AccountWorld:
         base = self._config.telegram_webhook_url.rpartition("/")[0]
-        config = replace(self._config, telegram_webhook_url=f"{base}/{name}", discord_interactions_url=f"{base}/{name}")
+        url = f"{base}/{name}"
+        config = replace(self._config, telegram_webhook_url=url, discord_interactions_url=url, faults={})
         world, router = self._make(config, name), web.UrlDispatcher()
         router.add_routes(world.begin(f"{self._url}/accounts/{name}"))
         self._worlds[name] = (world, router)

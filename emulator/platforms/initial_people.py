@@ -6,6 +6,7 @@ import json
 import secrets
 from dataclasses import dataclass
 
+import msgspec
 from nacl.signing import SigningKey
 
 from emulator.platforms.store import FakeChat, FakePerson, PlatformStore
@@ -32,8 +33,7 @@ class TelegramBot:
     username: str = BOT_USERNAME
 
 
-@dataclass(frozen=True, slots=True)
-class DiscordApp:
+class DiscordApp(msgspec.Struct, frozen=True):
     """The application on Discord; its bot user has the same id."""
 
     id: str

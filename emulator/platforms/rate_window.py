@@ -1,13 +1,13 @@
 """A sliding window that counts events per key, for the rate limits of both platforms."""
 
 from collections import defaultdict, deque
-from dataclasses import dataclass, field
+
+import msgspec
 
 from emulator.platforms.config import RateLimit
 
 
-@dataclass(frozen=True, slots=True)
-class RateStatus:
+class RateStatus(msgspec.Struct, frozen=True):
     """Whether the event exceeds the limit, how many more fit, and in how many ms the oldest one leaves the window."""
 
     is_over: bool
@@ -15,11 +15,10 @@ class RateStatus:
     opens_ms: int
 
 
-@dataclass(slots=True)
-class RateWindow:
+class RateWindow(msgspec.Struct):
     """The instants of recent events by key, in memory: a restart clears them."""
 
-    _at_ms: dict[str, deque[int]] = field(default_factory=lambda: defaultdict(deque))
+    _at_ms: dict[str, deque[int]] = msgspec.field(default_factory=lambda: defaultdict(deque))
 
     def take(self, key: str, limit: RateLimit, *, now_ms: int) -> RateStatus:
         """Count one more event of *key*, if it fits."""

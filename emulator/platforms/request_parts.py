@@ -44,3 +44,10 @@ def text(body: dict[str, Any], key: str) -> str:
 def optional(body: dict[str, Any], key: str) -> str | None:
     value = body.get(key)
     return None if value is None else str(value)
+
+
+def hang_up(request: web.Request) -> web.Response:
+    """Close the connection without an answer."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response(status=500)

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from emulator.base.faults import Faults, as_sentence
 from emulator.base.limited_site import LimitedSite
 from emulator.platforms.bus import EventBus
 from emulator.platforms.chat_page import ChatPage
 from emulator.platforms.config import PlatformsConfig
-from emulator.platforms.control import ControlApi, plain_errors
+from emulator.platforms.control import ControlApi, plain_errors, slow_network
 from emulator.platforms.discord.api import FakeDiscord
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.people import DiscordPeople
 from emulator.platforms.discord.uses import DiscordUses
-from emulator.platforms.faults import as_facts
 from emulator.platforms.further_accounts import FurtherAccounts, file_of
 from emulator.platforms.initial_people import add_initial_people, discord_app, name_bot, telegram_bot
 from emulator.platforms.page_actions import PageActions
@@ -69,14 +69,15 @@ class Platforms:
         """The Bot API of the bot on Telegram."""
         return self._telegram
 
+    @property
+    def _faults(self) -> dict[str, Faults]:
+        """By target: those of both fakes, and of what else there is of the emulator."""
+        own = {"telegram": self._telegram.faults, "discord": self._discord.guard.faults}
+        return {**self._config.faults, **own}
+
     def faults(self) -> list[str]:
-        """A sentence for each fault that was ordered and is not over."""
-        of_each = {"telegram": self._telegram.faults, "discord": self._discord.guard.faults}
-        return [
-            f"{platform}, by a fault on order, {as_facts(fault)['sentence']}"
-            for platform, faults in of_each.items()
-            for fault in faults.standing()
-        ]
+        """A sentence for each fault that was set and is not over."""
+        return [as_sentence(fault) for faults in self._faults.values() for fault in faults.standing()]
 
     def environment(self) -> dict[str, str]:
         """The settings with which the functions reach and verify the fakes. Call it after ``start``."""
@@ -96,7 +97,8 @@ class Platforms:
         """Serve on the bound socket *sock*. Deliveries begin with ``register``."""
         host, port = sock.getsockname()[:2]
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        app = web.Application(middlewares=[plain_errors(self._config.door)], client_max_size=MAX_FORM_BYTES)
+        middlewares = [plain_errors(self._config.door), slow_network(self._config)]
+        app = web.Application(middlewares=middlewares, client_max_size=MAX_FORM_BYTES)
         app.add_routes(self.begin(url))
         await self.further.begin(url)
         app.add_routes(self.further.routes())
@@ -118,6 +120,8 @@ class Platforms:
             self._discord_people,
             page_data,
             self.register,
+            self._faults,
+            self._config.before_fault,
         )
         clock = self._config.clock
         telegram = self._telegram

@@ -6,11 +6,11 @@ interaction tokens, and the last requests (:mod:`.record.request_log`).
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import apsw
+import msgspec
 
 from emulator.base.errors import NotADatabase
 from emulator.platforms.files import FileStore
@@ -73,8 +73,7 @@ CREATE INDEX IF NOT EXISTS interactions_message ON interactions (channel, messag
 """
 
 
-@dataclass(frozen=True, slots=True)
-class FakePerson:
+class FakePerson(msgspec.Struct, frozen=True):
     """A person who can write to the bot."""
 
     id: str
@@ -82,8 +81,7 @@ class FakePerson:
     username: str
 
 
-@dataclass(frozen=True, slots=True)
-class FakeChat:
+class FakeChat(msgspec.Struct, frozen=True):
     """One conversation. *members* holds people's ids, *facts* the properties of its platform alone."""
 
     platform: Platform
@@ -94,8 +92,7 @@ class FakeChat:
     facts: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class FakeMessage:
+class FakeMessage(msgspec.Struct, frozen=True):
     """One message of a transcript; *detail* holds the properties of its platform alone."""
 
     seq: int

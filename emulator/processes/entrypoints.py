@@ -10,29 +10,38 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from emulator.base.clock_page import ClockPage
+from emulator.processes import on_clock
+
 
 def serve(options: Mapping[str, Any], ready: int, sockets: Sequence[int]) -> int:
-    """Serve one function on the inherited socket. RunOptions: ``name``, ``timeout_ms``."""
+    """Serve one function on the inherited socket. RunOptions: ``name``, ``timeout_ms``, ``clock``."""
+    from emulator.processes import disk_faults
     from infra.runner.serve import serve as serve_function
+    from infra.runner.writer import PROGRAM
 
+    before = _follow_clock(options)
+    disk_faults.install(Path(os.environ["POSTROOM_RUN_DIR"]))
     return serve_function(
         options["name"],
         sock=socket.socket(fileno=sockets[0]),
         timeout_ms=options["timeout_ms"],
         on_ready=lambda: _say_ready(ready),
+        writer_program=(*before, *PROGRAM),
     )
 
 
 def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -> int:
     """Create or migrate the database of the settings, and print facts about it as one line of JSON.
 
-    An unusable database, unusable settings and an unusable agents file are reported in one sentence, with the exit
-    code of :mod:`emulator.base.errors`.
+    RunOptions: ``clock``. An unusable database, unusable settings and an unusable agents file are reported in one
+    sentence, with the exit code of :mod:`emulator.base.errors`.
     """
     from emulator.base.errors import Misconfigured, NotADatabase, NotReady
     from shared.core.errors import DatabaseRefused, DatabaseUnavailable, PostroomError
     from shared.core.settings import Settings
 
+    _follow_clock(options)
     try:
         settings = Settings.load()
         facts = _prepare(settings.db, settings.timezone, settings.agents_file)
@@ -47,7 +56,7 @@ def prepare_database(options: Mapping[str, Any], ready: int, _: Sequence[int]) -
 
 def _prepare(path: Path, timezone: str, agents_file: Path | None) -> dict[str, Any]:
     """Facts about the database: ``messages`` (a count), ``schema``, a sentence about the agents ``file``, whether it
-    ``differs``; and ``variables``, the names of all settings, and those ``of_gateway``.
+    ``differs``; and ``variables``, the names of all settings, and those ``of_gateway`` with their defaults.
     """
     from infra.discord_relay import settings  # noqa: F401 - the relay's settings are known then
     from shared.channels import registry
@@ -64,7 +73,10 @@ def _prepare(path: Path, timezone: str, agents_file: Path | None) -> dict[str, A
         sentence, differs = _compare_file(conn, agents_file, is_new=is_new)
         registry.import_all()  # each adapter has settings of its own
         facts = {"messages": messages, "schema": schema, "file": sentence, "differs": differs}
-        of_gateway = [f"POSTROOM_{name.upper()}" for name in GatewaySettings.model_fields]
+        of_gateway = {
+            f"POSTROOM_{name.upper()}": field.default if isinstance(field.default, str) else None
+            for name, field in GatewaySettings.model_fields.items()
+        }
         return facts | {"variables": sorted(known_variables()), "of_gateway": of_gateway}
     finally:
         conn.close()
@@ -86,6 +98,15 @@ def _compare_file(conn: Any, path: Path | None, *, is_new: bool) -> tuple[str | 
         return f"{path} and the database differ in {count} place{'' if count == 1 else 's'}; the database is used", True
     made = ", ".join([*named.agents, *(f"@{team}" for team in named.teams)])
     return f"the first agents come from {path}: {made}" if is_new and made else None, False
+
+
+def _follow_clock(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Tell the time by the emulator's clock, if there is one; returns what makes another program of ours do so."""
+    if "clock" not in options:
+        return ()
+    page = Path(options["clock"])
+    ClockPage(page).follow()
+    return on_clock.program(page)
 
 
 def _say_ready(fd: int) -> None:

@@ -156,6 +156,7 @@ class ForkClient:
     Attributes:
         on_output: gets each line that a fork server prints.
         on_lost: gets the exit code when the fork server ends by itself; all its forks end with it.
+        common: options that every process gets, beside its own.
         started_s: of the first fork server, since the epoch: later saves are not in the code that it loaded.
     """
 
@@ -175,6 +176,7 @@ class ForkClient:
         self._project = project
         self._environment = environment
         self.started_s = 0.0
+        self.common: Mapping[str, Any] = {}
         self.on_output = on_output
         self.on_lost = on_lost
         self._numbers = itertools.count(1)
@@ -215,7 +217,7 @@ class ForkClient:
         except (NotReady, TimeoutError):
             await server.end(0)
             raise NotReady(
-                "the saved code can't be loaded: the functions go on with the code of before; see the lines of "
+                "the saved code can't be loaded: the functions keep running the earlier code; see the lines of "
                 "fork-server in the log"
             ) from None
         old, self._current = self._current, server
@@ -243,7 +245,8 @@ class ForkClient:
         fork = ForkedProcess(f"{name}-{next(self._numbers)}", name, on_line, self._current)
         self._current.add(fork)
         pipes = [os.pipe() for _ in range(3)]
-        message = {"fork": fork.id, "name": name, "entry": entry, "options": options, "env": environment}
+        message = {"fork": fork.id, "name": name, "entry": entry, "env": environment}
+        message |= {"options": {**self.common, **options}}
         try:
             fork.server.send(message, [*(write for _, write in pipes), *(sock.fileno() for sock in sockets)])
         finally:

@@ -43,16 +43,13 @@ UNWANTED = ("rich", "watchfiles")
 # they would import of themselves.
 OF_EACH_START = (
     "infra.runner.serve",
+    "emulator.processes.on_clock",
     "shared.roster.new_database",
     "shared.channels.discord.channel",
     "shared.channels.telegram.channel",
     "uvicorn.protocols.http.httptools_impl",
     "uvicorn.lifespan.on",
     "uvicorn.loops.uvloop",
-    "certifi",
-    "croniter",
-    "nacl.secret",
-    "nacl.signing",
 )
 MAX_MESSAGE = 1 << 18  # bytes: room for several environments
 MAX_FDS = 16
@@ -68,7 +65,6 @@ def main() -> int:
     gc.disable()  # a collection takes time, and would copy the loaded pages in every child
     for name in UNWANTED:
         sys.modules[name] = None  # type: ignore[assignment]  # the import system's word for "there is none"
-    os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"  # it would read the metadata of each installed package
     load_functions()
     gc.freeze()
     _say_loaded(channel, started)
@@ -85,7 +81,6 @@ def load_functions() -> None:
 
     Of what they import late, only what every start needs: the rest would cost each start and each process.
     """
-    importlib.invalidate_caches()
     names = [found.name for found in pkgutil.iter_modules(importlib.import_module("functions").__path__, "functions.")]
     for name in (*OF_EACH_START, *names):
         with contextlib.suppress(Exception):

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from shared.core import durability
+
 _MAX_NAME = 200  # file systems take 255 bytes; a temporary suffix must fit too
 _SUFFIX = ".object"
 _BUCKET = re.compile(r"[a-z0-9]([a-z0-9-]|\.(?!\.))*")  # stricter than S3: each is a folder
@@ -57,7 +59,7 @@ class ObjectFolder:
     def add_bucket(self, bucket: str) -> None:
         """Create the bucket if it does not exist."""
         self._bucket(bucket).mkdir(exist_ok=True, mode=0o700)
-        _sync_folder(self._root)
+        durability.sync(self._root)
         self._index.setdefault(bucket, {})
 
     def remove_bucket(self, bucket: str) -> None:
@@ -67,7 +69,7 @@ class ObjectFolder:
             for leftover in folder.iterdir():
                 leftover.unlink()
             folder.rmdir()
-            _sync_folder(self._root)
+            durability.sync(self._root)
         self._index.pop(bucket, None)
 
     def put(self, bucket: str, item: StoredObject, body: Iterable[bytes]) -> StoredObject:
@@ -89,7 +91,7 @@ class ObjectFolder:
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(target)
-            _sync_folder(target.parent)
+            durability.sync(target.parent)
             self._index[bucket][item.key] = item
         return item
 
@@ -144,11 +146,3 @@ def _facts(file: Any) -> StoredObject:
     facts = json.loads(file.readline())
     size = os.fstat(file.fileno()).st_size - file.tell()
     return StoredObject(facts["key"], size, facts["metadata"], facts["etag"], facts["modified_at"])
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -5,7 +5,6 @@ no database, and the next one begins anew. ``shared/db/engine/past.py`` has what
 """
 
 import asyncio
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from emulator.base.hints import command_line
 from emulator.base.past_question import PastQuestion
 from emulator.base.state import StateFolder
 from infra.litestream import restore_prefix
+from shared.core import durability
 from shared.core.errors import DatabaseRefused, DatabaseTooNew, PostroomError
 from shared.db.engine import meta, past, schema
 from shared.db.engine.connection import open_connection, transaction
@@ -132,11 +132,7 @@ def _finish(fresh: Path, database: Path, question: PastQuestion, pin: Pin) -> Pa
                 past.mark(conn, marked)
         finally:
             conn.close()  # the last connection: all of the log is in the file now
-    descriptor = os.open(fresh, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    durability.sync(fresh)
     fresh.replace(database)
     return marked
 

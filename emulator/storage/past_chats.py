@@ -14,7 +14,7 @@ import apsw
 
 from emulator.platforms.initial_people import GUILD_ID, discord_app, telegram_bot
 from emulator.platforms.store import FakeChat, FakePerson, Platform, PlatformStore
-from shared.db.engine.connection import open_connection, rows
+from shared.db.engine.connection import open_connection, rows, savepoint
 
 _DONE = "past.written"
 _MOST = 20_000  # of the newest messages
@@ -73,7 +73,7 @@ def write(platforms: Path, database: Path) -> int:
     with closing(store):
         if store.get(_DONE) is not None:
             return 0
-        with store.conn:
+        with savepoint(store.conn):
             count = sum(_write(store, each) for each in _said(database))
             store.put(_DONE, str(count))
     return count

@@ -19,8 +19,8 @@ STOP_LIMIT_S = 5.0
 _SENTENCES = {
     "replicate.behind": "replication is behind: {reason}. The rows are safe on this disk; it catches up by itself",
     "replicate.caught_up": "replication has caught up",
-    "replicate.mending": "litestream can't read the database any more: restarting it",
-    "replicate.standing_still": "litestream stands still although the bucket is well ({reason}): restarting it",
+    "replicate.mending": "litestream can no longer read the database: restarting it",
+    "replicate.standing_still": "litestream is stuck although the bucket answers ({reason}): restarting it",
     "replicate.doubtful": "the replica may be incomplete ({reason}): restarting litestream",
     "replicate.waiting": "litestream can't be restarted yet: {reason}. The next attempt follows",
     "replicate.litestream_ended": "litestream ended with code {code}; restarting it in {again_in_s:.1f} s",

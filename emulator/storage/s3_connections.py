@@ -26,6 +26,7 @@ _TOLD = (
 )
 _HEADERS = [("Content-Type", "text/plain"), ("Content-Length", str(len(_TOLD)))]
 _OTHER_USER: Answer = ("403 Forbidden", _HEADERS, [_TOLD])
+CLOSE = ("Connection", "close")  # among the headers of an answer: it is the last of its connection
 _KEPT_AFTER = ("2", "404", "412")  # nothing of the request is left to be read
 
 
@@ -97,13 +98,13 @@ class S3Connection(socketserver.BaseRequestHandler):
     def _send(self, answer: Answer, length: int) -> bool:
         """Send the answer to a request of that many bytes; True if the connection is kept."""
         status, headers, body = answer
-        is_kept = status.startswith(_KEPT_AFTER) and len(self._received) >= length
+        is_kept = status.startswith(_KEPT_AFTER) and len(self._received) >= length and CLOSE not in headers
         del self._received[:length]
         lines = [("Date", time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())), *headers]
         if is_kept:
             self.server.request_is_answered(self.request)
-        else:
-            lines.append(("Connection", "close"))
+        elif CLOSE not in headers:
+            lines.append(CLOSE)
         head = "".join(f"{name}: {value}\r\n" for name, value in lines)
         self.request.sendall(f"HTTP/1.1 {status}\r\n{head}\r\n".encode("latin-1") + b"".join(body))
         return is_kept

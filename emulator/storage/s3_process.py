@@ -16,7 +16,14 @@ _BACKOFF_S = 0.5
 
 
 class S3Process:
-    """``python -m emulator.storage.s3_server`` over *folder*. The supervisor has the socket, so the address stays."""
+    """``python -m emulator.storage.s3_server`` over *folder*. The supervisor has the socket, so the address stays.
+
+    Args:
+        faults: the file with the faults on order.
+
+    Attributes:
+        on_fault_taken: called with the number of a fault, and how many times it has left.
+    """
 
     def __init__(
         self,
@@ -25,12 +32,13 @@ class S3Process:
         sock: socket.socket,
         project: Path,
         environment: Mapping[str, str],
+        faults: Path,
         on_line: Callable[[str], None],
         on_trouble: Callable[[str], None],
     ) -> None:
         self._argv = [
             *(sys.executable, "-m", "emulator.storage.s3_server", "--fd", str(sock.fileno())),
-            *("--dir", str(folder), "--bucket", BUCKET),
+            *("--dir", str(folder), "--bucket", BUCKET, "--faults", str(faults)),
         ]
         self._sock = sock
         self._project = project
@@ -42,6 +50,7 @@ class S3Process:
         self._ready: asyncio.Future[int] | None = None
         self._stopping = False
         self._last_line = ""
+        self.on_fault_taken: Callable[[int, int], None] = lambda id_, left: None
         self._why_down = "it is starting"
 
     @property
@@ -113,5 +122,8 @@ class S3Process:
         if line.startswith('{"event": "s3.ready"'):
             if self._ready is not None and not self._ready.done():
                 self._ready.set_result(json.loads(line)["objects"])
+        elif line.startswith('{"event": "s3.fault_taken"'):
+            taken = json.loads(line)
+            self.on_fault_taken(taken["id"], taken["times"])
         else:
             self._on_line(line)

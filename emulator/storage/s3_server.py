@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from emulator.storage import s3_answers, s3_objects
+from emulator.storage import s3_answers, s3_faults, s3_objects
 from emulator.storage.moto_view import MotoView, load_moto
 from emulator.storage.object_folder import ObjectFolder
 from emulator.storage.s3_connections import LimitedServer
+from emulator.storage.s3_faults import BucketFaults
 from emulator.storage.s3_requests import Answer, read_request
 from emulator.storage.s3_uploads import Uploads
 from shared.core import http_head
@@ -26,9 +27,10 @@ from shared.core import http_head
 class S3Server:
     """The operations of ``s3_requests`` on the folder, and moto's over it."""
 
-    def __init__(self, folder: ObjectFolder, moto: MotoView) -> None:
+    def __init__(self, folder: ObjectFolder, moto: MotoView, faults: BucketFaults | None = None) -> None:
         self._folder = folder
         self._moto = moto
+        self._faults = faults or BucketFaults(None)
         self._uploads = Uploads(folder)
 
     def answer(self, environ: dict[str, Any], read: Callable[[int], bytes]) -> Answer | None:
@@ -36,8 +38,16 @@ class S3Server:
         refused = _refusal(environ)
         if refused is not None:
             return refused
-        if _asks_whether_it_lives(environ):
+        is_probe = _asks_whether_it_lives(environ)
+        fault = self._faults.before(environ["REQUEST_METHOD"], is_probe=is_probe)
+        if isinstance(fault, tuple):
+            return fault
+        if is_probe:
             return "200 OK", [("Content-Length", "0")], []
+        answer = self._answer(environ, read)
+        return answer if fault is None or answer is None else s3_faults.cut(answer)
+
+    def _answer(self, environ: dict[str, Any], read: Callable[[int], bytes]) -> Answer | None:
         asked = read_request(environ)
         if asked is None or self._moto.owns(asked.bucket, asked.key):
             return None
@@ -89,6 +99,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=0, help="0 means any free port")
     parser.add_argument("--fd", type=int, help="an inherited listening socket, instead of --port")
     parser.add_argument("--dir", type=Path, required=True, help="the folder that keeps the objects")
+    parser.add_argument("--faults", type=Path, help="the file with the faults on order, read at each SIGUSR2")
     parser.add_argument("--bucket", action="append", default=[], help="created at start if missing; may be repeated")
     options = parser.parse_args()
 
@@ -97,7 +108,9 @@ def main() -> int:
     for bucket in options.bucket:
         folder.add_bucket(bucket)
     inherited = None if options.fd is None else socket.socket(fileno=options.fd)
-    server = LimitedServer(options.port, S3Server(folder, MotoView(folder, load_moto)), sock=inherited)
+    faults = BucketFaults(options.faults)
+    signal.signal(signal.SIGUSR2, faults.read)
+    server = LimitedServer(options.port, S3Server(folder, MotoView(folder, load_moto), faults), sock=inherited)
 
     def finish(*_: object) -> None:
         raise SystemExit(0)

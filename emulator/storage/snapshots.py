@@ -1,7 +1,7 @@
 """Snapshots of the state folder: the database, the chats and the agents' folders, to go back to or to begin with.
 
 A snapshot is a folder, by name below ``snapshots/`` of the state folder or at a path that a team keeps with its code.
-The bucket is no part of it: a restored database begins a new replica.
+The clock of the rows goes with it. The bucket is no part of it: a restored database begins a new replica.
 """
 
 import json
@@ -20,7 +20,7 @@ from emulator.base.hints import command_line, relative
 from emulator.base.state import FolderLock, StateFolder
 from shared.core.errors import DatabaseRefused, DatabaseUnavailable
 from shared.core.time import clock
-from shared.db.engine import schema
+from shared.db.engine import copies, schema
 from shared.db.engine.connection import open_connection
 
 _FACTS = "snapshot.json"
@@ -57,7 +57,7 @@ def take(state: StateFolder, name: str) -> Snapshot:
         new.mkdir(mode=0o700)
         try:
             snapshot = _fill(new, state, target.name)
-        except (OSError, shutil.Error, apsw.Error) as error:
+        except (OSError, shutil.Error, apsw.Error, DatabaseRefused, DatabaseUnavailable) as error:
             raise EmulatorError(f"no snapshot was taken: {error}") from None
         if target.exists():
             target.rename(Path(place) / "old")
@@ -69,6 +69,8 @@ def _fill(new: Path, state: StateFolder, name: str) -> Snapshot:
     for file in _FILES:
         if (state.path / file).exists():
             _copy_database(state.path / file, new / file)
+    if state.clock.exists():
+        shutil.copy(state.clock, new / state.clock.name)
     if state.agents.is_dir():
         shutil.copytree(state.agents, new / "agents", symlinks=True, ignore=_uncopied, copy_function=_copy)
     with closing(open_connection(new / "postroom.db", readonly=True)) as conn:
@@ -116,11 +118,17 @@ def restore(state: StateFolder, name: str) -> Snapshot:
         except (OSError, shutil.Error) as error:  # a full disk, above all: nothing is deleted before the copy is whole
             shutil.rmtree(new, ignore_errors=True)
             raise EmulatorError(f"the snapshot could not be copied: {error}; nothing was changed") from None
-        for old in (*state.path.glob("postroom.db*"), *state.path.glob("platforms.db*"), state.s3, state.agents):
+        own = (state.s3, state.agents, state.clock)
+        for old in (*state.path.glob("postroom.db*"), *state.path.glob("platforms.db*"), *own):
             shutil.rmtree(old) if old.is_dir() else old.unlink(missing_ok=True)
         for old in state.path.glob(".postroom.db-*"):
             shutil.rmtree(old) if old.is_dir() else old.unlink()
-        for part in ("agents", "platforms.db", "postroom.db"):  # the database last: without it the folder is empty
+        for part in (
+            "agents",
+            "clock",
+            "platforms.db",
+            "postroom.db",
+        ):  # the database last: without it the folder is empty
             if (new / part).exists():
                 (new / part).rename(state.path / part)
         shutil.rmtree(new)
@@ -151,12 +159,8 @@ def _place(state: StateFolder, name: str) -> Path:
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """A copy of one instant, as one file."""
-    with closing(open_connection(source, readonly=True)) as ours, closing(apsw.Connection(str(target))) as theirs:
-        with theirs.backup("main", ours, "main") as backup:
-            backup.step()
-        theirs.execute("PRAGMA journal_mode = DELETE").fetchall()
-    target.chmod(0o600)
+    with closing(open_connection(source, readonly=True)) as conn:
+        copies.make(conn, source, target)
 
 
 def _check(file: Path) -> None:

@@ -2,16 +2,19 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
+import msgspec
+
 from emulator.base import environment, ports
+from emulator.base.clock_page import ClockPage
 from emulator.base.console import Console
 from emulator.base.door import Door
 from emulator.base.errors import Misconfigured
+from emulator.base.faults import FaultBook
 from emulator.base.options import RunOptions
 from emulator.base.shell import of_shell
 from emulator.platforms import Platforms, PlatformsConfig
@@ -25,22 +28,25 @@ from infra.litestream import lease_ms_from, lease_on, retention_ms_from
 from infra.template import deployment
 from infra.template.cloudformation import TemplateInvalid
 from infra.template.specs import Deployment, TickSpec
+from shared.conversation.alerts import faults_by_hand
 from shared.core.durability import behind, needs_replica
 from shared.runtime import operator_token
+
+if TYPE_CHECKING:
+    from emulator.system.model_hosts import ModelHosts
 
 _ANSWER_LIMIT_S = 1.0
 _HEALTH_LIMIT_S = 4.0  # the API asks Litestream, for two seconds at most
 API_PORT = 3777  # TinyAGI's clients call this port
 
 
-@dataclass(slots=True)
-class Sockets:
+class Sockets(msgspec.Struct):
     """All listening sockets. They are bound before anything starts, so every address is known from the beginning."""
 
     gateway: ports.ListeningSocket
     s3: ports.ListeningSocket
     platforms: ports.ListeningSocket
-    functions: dict[str, ports.ListeningSocket] = field(default_factory=dict)
+    functions: dict[str, ports.ListeningSocket] = msgspec.field(default_factory=dict)
 
     def close(self) -> None:
         for listening in (self.gateway, self.s3, self.platforms, *self.functions.values()):
@@ -60,6 +66,7 @@ class Components:
 
     Args:
         kept: the result of ``StateFolder.kept``; the ports are written back to it.
+        clock: of this emulator; this process follows it.
         s3, fork_client: running already, S3 on *s3_socket*.
         status: what the gateway answers at ``/_emulator/status``, and in short at ``/_emulator/ready``.
     """
@@ -71,6 +78,7 @@ class Components:
         environ: Mapping[str, str],
         console: Console,
         *,
+        clock: ClockPage,
         s3: S3Process,
         s3_socket: ports.ListeningSocket,
         fork_client: ForkClient,
@@ -79,6 +87,7 @@ class Components:
         self.options = options
         self.state = options.state
         self.tick_secret: str = kept["tick_secret"]
+        self.clock = clock
         self.s3 = s3
         self.fork_client = fork_client
         self.deployment = read_template(options.template)
@@ -88,11 +97,15 @@ class Components:
         self.files = environment.read_files(options.project)
         self.known_variables: frozenset[str] = frozenset()  # of our own settings models
         self._from_shell: Sequence[str] = environment.FROM_SHELL
+        self._of_gateway: Mapping[str, str | None] = {}  # settings of the model gateway, with their defaults
+        self._model_hosts: ModelHosts | None = None  # from the first fault of models on
         self._environ = environ
         self.aws = of_shell(environ) | environment.DUMMY_AWS
         self.sockets = self._bind(s3_socket, kept)
         token = operator_token.read_or_make(self.state.database)
         self.door = Door(token, operator_token.path_of(self.state.database).name)
+        self.faults = FaultBook(self.state.run, self._fault_readers)
+        self.s3.on_fault_taken = partial(self.faults.learn, "bucket")
         self.platforms = Platforms(
             PlatformsConfig(
                 state=self.state.path,
@@ -102,11 +115,14 @@ class Components:
                 account_tokens=self.state.database.with_name(self.state.database.name + ".tokens"),
                 unwell=self._sentences,
                 why=self._why,
+                faults=self.faults.of,
+                before_fault=self._before_fault,
                 registered=partial(_keep_address, self.state.database),
             )
         )
         self.litestream = self._litestream(console)
-        self.relay = RelayProcess(options.project, console) if options.relay and self.past is None else None
+        has_relay = options.relay and self.past is None
+        self.relay = RelayProcess(options.project, console, self.state.clock) if has_relay else None
         self.functions = Functions(fork_client, console)
         for spec in self.deployment.functions:
             self.functions.add(Function(spec, self.sockets.functions[spec.name].sock, {}))
@@ -116,6 +132,7 @@ class Components:
             status=status,
             platforms=lambda: self.platforms.url,
             door=self.door,
+            network=self.faults.of["network"],
         )
 
     @property
@@ -151,20 +168,23 @@ class Components:
             stops.append(f"the Discord relay is down: {self.relay.problem}")
         if answer is None and self.functions["api"].problem is None:
             stops.append(f"api does not answer within {_HEALTH_LIMIT_S:.0f} s at {self.api_url}")
-        of_replica = []
-        if self.s3.problem is not None:
-            of_replica.append(f"S3 is down: {self.s3.problem}")
-        elif not s3_answers:
-            of_replica.append(
-                f"S3 (process {self.s3.pid}) does not answer within {_ANSWER_LIMIT_S:.0f} s at {self.s3.url}"
-            )
-        if self.litestream.problem is not None:
-            of_replica.append(behind(self.litestream.problem, durability))
+        silent = None if s3_answers else f"S3 (process {self.s3.pid}) does not answer within {_ANSWER_LIMIT_S:.0f} s"
+        of_replica = of_storage(
+            self.s3.problem, silent and f"{silent} at {self.s3.url}", self.litestream.problem, durability
+        )
         said = answer or {"notReady": [], "needsYou": [], "asWanted": []}
         if needs_replica(durability):
             stops += of_replica
         needs = [] if needs_replica(durability) else of_replica
-        return EmulatorHealth(_and(stops, said["notReady"]), _and(needs, said["needsYou"]), said["asWanted"])
+        by_hand = self.faults.sentences()
+        wanted = [*by_hand, *(each for each in said["asWanted"] if not each.startswith(faults_by_hand.BEGIN))]
+        return EmulatorHealth(_and(stops, said["notReady"]), _and(needs, said["needsYou"]), wanted)
+
+    def _fault_readers(self) -> list[int]:
+        """The processes that fail by faults of the book."""
+        current = [function.current for function in self.functions.all]
+        pids = [self.s3.pid, *(process.pid for process in current if process is not None)]
+        return [pid for pid in pids if pid is not None]
 
     async def _ask_api(self, path: str) -> Any:
         """What the API answers to a GET of *path*; None where no answer comes in time, or another than 200."""
@@ -184,7 +204,8 @@ class Components:
             return [self.past.sentence[0].upper() + self.past.sentence[1:]]
         found = await self.find_health()
         stops, needs = (f"not ready: {each}" for each in found.stops), (f"needs you: {each}" for each in found.needs)
-        return [*self.platforms.faults(), *stops, *needs]
+        moved = [sentence[0].upper() + sentence[1:]] if (sentence := self.clock.facts.sentence) else []
+        return [*moved, *self.platforms.faults(), *stops, *needs]
 
     def own_environment(self) -> dict[str, str]:
         """The variables that no file can override, because they keep a local run local."""
@@ -209,12 +230,12 @@ class Components:
         self.files = environment.read_files(self.options.project)
         self.set_environments()
 
-    def learn_variables(self, known: Iterable[str], of_gateway: Iterable[str]) -> None:
-        """Take in the variables that our settings models read: all, and those of the model gateway.
+    def learn_variables(self, known: Iterable[str], of_gateway: Mapping[str, str | None]) -> None:
+        """Take in the variables that our settings models read: all, and those of the model gateway with their defaults.
 
         This process does not load the models: they would delay its start.
         """
-        self.known_variables = frozenset(known)
+        self.known_variables, self._of_gateway = frozenset(known), of_gateway
         self._from_shell = (*environment.FROM_SHELL, *of_gateway)
         self.set_environments()
 
@@ -239,7 +260,7 @@ class Components:
         """Give every function its environment, from the template as it is now."""
         own = self.own_environment()
         for spec in self.deployment.functions:
-            self.functions[spec.name].environment = environment.for_function(
+            found = environment.for_function(
                 self._environ,
                 spec.environment,
                 self.deployment.emulator_environment,
@@ -247,6 +268,25 @@ class Components:
                 own,
                 self._from_shell,
             )
+            instead = self._model_hosts.instead(found) if self._model_hosts is not None else {}
+            self.functions[spec.name].environment = found | instead
+
+    async def _before_fault(self, target: str) -> None:
+        """Before the first fault of models: dispatch asks us in place of the hosts from now on."""
+        if target != "models" or self._model_hosts is not None:
+            return
+        from emulator.system.model_hosts import ModelHosts  # most emulators have no fault of models
+
+        self._model_hosts = hosts = ModelHosts(self.faults.of["models"], self._of_gateway)
+        await hosts.start()
+        self.set_environments()
+        await self.functions.reload(["dispatch"], because="the address of the hosts of models")
+
+    async def stop_platforms(self) -> None:
+        """Stop the fake platforms, and what stands before the hosts of models."""
+        if self._model_hosts is not None:
+            await self._model_hosts.stop()
+        await self.platforms.stop()
 
     def _bind(self, s3: ports.ListeningSocket, kept: dict[str, Any]) -> Sockets:
         sockets = Sockets(
@@ -273,6 +313,17 @@ class Components:
             on_trouble=lambda text: console.event("replica", text, level="warning"),
             retention_ms=retention_ms_from(self._environ),
         )
+
+
+def of_storage(down: str | None, silent: str | None, lag: str | None, durability: str) -> list[str]:
+    """The sentences about S3 and the replica in it. Pure.
+
+    Args:
+        down: why S3 does not run. *silent*: the sentence where S3 does not answer.
+        lag: why commits do not reach S3. *durability*: ``POSTROOM_DURABILITY``.
+    """
+    of_s3 = silent if down is None else f"S3 is down: {down}"
+    return [each for each in (of_s3, lag and behind(lag, durability)) if each]
 
 
 def _and(known: Sequence[str], more: Sequence[str]) -> list[str]:

@@ -7,16 +7,17 @@ a connection just as a request goes out on it; that request is sent a second tim
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
+import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
 from emulator.base.door import Door, is_other_user
+from emulator.base.faults import Faults
 from infra.template.specs import RouteSpec
 from shared.core import http_head
 
@@ -39,8 +40,7 @@ _HOP_BY_HOP = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Upstream:
+class Upstream(msgspec.Struct, frozen=True):
     """The port of a function, and the reason if it can't answer."""
 
     port: int
@@ -69,6 +69,7 @@ class Gateway:
         status: the answer to ``/_emulator/status``; ``/_emulator/ready`` has what is not ready of it.
         platforms: the address of the fake platforms; None while they are down.
         door: who may use the emulator's own paths.
+        network: the faults between the functions and the fake platforms.
     """
 
     def __init__(
@@ -79,7 +80,9 @@ class Gateway:
         status: Callable[[], Awaitable[dict[str, Any]]],
         platforms: Callable[[], str | None],
         door: Door,
+        network: Faults | None = None,
     ) -> None:
+        self._network = network
         self.router = Router(routes)
         self._upstream = upstream
         self._status = status
@@ -144,6 +147,8 @@ class Gateway:
         function = self.router.find(request.method, request.path)
         if function is None:
             return _sentence(404, f"no route of template.yaml serves {request.method} {request.path}")
+        if function == "ingest" and self._network is not None and (fault := self._network.take()) is not None:
+            await asyncio.sleep(fault.delay_ms / 1000)
         upstream = await self._wait_for(function)
         if upstream.problem:
             return _sentence(502, f"{function} is down: {upstream.problem}")

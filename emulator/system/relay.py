@@ -17,10 +17,14 @@ _CONNECTED = ('"event":"relay.ready"', '"event":"relay.resumed"')
 
 
 class RelayProcess:
-    """``python -m infra.discord_relay``, started again when it ends, except where a restart mends nothing."""
+    """``python -m infra.discord_relay``, started again when it ends, except where a restart does not help.
 
-    def __init__(self, project: Path, console: Console) -> None:
+    *clock*: the file of the emulator's clock, with whose instants the relay signs.
+    """
+
+    def __init__(self, project: Path, console: Console, clock: Path) -> None:
         self._project = project
+        self._clock = clock
         self._console = console
         self._environment: Mapping[str, str] = {}
         self._process: asyncio.subprocess.Process | None = None
@@ -69,7 +73,7 @@ class RelayProcess:
         return self._console.tail("relay")
 
     async def _spawn(self) -> asyncio.subprocess.Process:
-        argv = [sys.executable, "-m", "infra.discord_relay"]
+        argv = [sys.executable, "-m", "emulator.processes.on_clock", str(self._clock), "infra.discord_relay"]
         return await spawn(argv, environment=self._environment, cwd=self._project)
 
     async def _watch(self, process: asyncio.subprocess.Process) -> None:

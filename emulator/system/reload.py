@@ -34,7 +34,7 @@ class Reloader:
             async for saved in changes(options.project, options.template, stop, since_s=since_s):
                 await self._apply(saved)
         except OSError as error:
-            self._report(f"saved files can't be watched any more ({error}): restart the emulator after each change")
+            self._report(f"saved files can no longer be watched ({error}): restart the emulator after each change")
 
     async def _apply(self, saved: set[Path]) -> None:
         options = self._components.options

@@ -89,6 +89,7 @@ class EmulatorStatus:
             "needsYou": list(needs),
             "asWanted": list(wanted),
             "past": self._past(),
+            "clock": components.clock.facts.as_dict(),
             "pid": os.getpid(),
             "state": str(components.state.path),
             "kept": components.options.is_kept,
@@ -130,6 +131,8 @@ class EmulatorStatus:
             pid=os.getpid(),
             state=str(components.state.path),
         )
+        if (sentence := components.clock.facts.sentence) is not None:
+            console.note(f"{sentence}; `{command_line('clock reset', components.state.path)}` ends that")
         named = {"gateway": sockets.gateway, "s3": sockets.s3, "api": sockets.functions["api"]}
         for name, listening in named.items():
             if listening.instead_of is not None:
@@ -178,6 +181,7 @@ class EmulatorStatus:
             f"  Replica    {urls['replica']}\n"
             f"  Operators  {urls['gateway'] + '/':<34} what needs you, and why\n\n"
             f"Ready in {self._ready_s:.2f} s. Ctrl-C stops everything.\n",
+            short=f"Ready in {self._ready_s:.2f} s at {urls['gateway']}",
             event="emulator.ready",
             ms=round(self._ready_s * 1000),
             urls=urls,

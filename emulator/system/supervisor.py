@@ -20,9 +20,12 @@ import gc
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from emulator.base import environment, log_capture, ports
+from aiohttp import web
+
+from emulator.base import environment, faults, log_capture, ports
+from emulator.base.clock_page import ClockPage
 from emulator.base.console import Console
 from emulator.base.errors import AlreadyInUse, NotReady, first_reason
 from emulator.base.hints import command_line, relative
@@ -42,11 +45,16 @@ from emulator.system.status import EmulatorStatus
 from emulator.system.ticks import Ticks
 from infra.litestream import Fenced, Ready
 from infra.processes import process_started
+from shared.conversation.alerts import faults_by_hand
+from shared.core.time import clock
+
+if TYPE_CHECKING:
+    from emulator.system.clock_moves import ClockMoves
 
 S3_PORT = 9100
 _SYNC_LIMIT_S = 3.0
 # A component stops before the components that it uses.
-_STOP_ORDER = ("ticks", "relay", "gateway", "functions", "platforms", "replica", "s3", "fork server")
+_STOP_ORDER = ("clock", "ticks", "relay", "gateway", "functions", "platforms", "replica", "s3", "fork server")
 
 
 @contextlib.contextmanager
@@ -81,6 +89,7 @@ class Supervisor:
         self.has_state = False  # true as soon as this process holds the lock
         self._is_ready = False
         self._is_stopping = False
+        self._moves: ClockMoves | None = None
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stop_watching = asyncio.Event()
         self._background: set[asyncio.Task[None]] = set()
@@ -98,6 +107,7 @@ class Supervisor:
         self._state.prepare()
         self._lock.take()
         self.has_state = True
+        faults.forget(self._state.run)
         await self._open_past()
         self._console.record_to(self._log_file.write)
         log_capture.send_to(self._console)
@@ -123,6 +133,7 @@ class Supervisor:
 
     async def _start_all(self) -> None:
         kept = self._state.kept()
+        self._follow_clock()
         s3_socket = await self._start_slow_processes(kept)
         self._make_components(s3_socket, kept)
         await self._start_platforms()
@@ -140,6 +151,13 @@ class Supervisor:
         if (relay := self._components.relay) is not None:
             await self._start_relay(relay)
         self._start_ticks()
+
+    def _follow_clock(self) -> None:
+        """Tell the time by the clock that is kept with the rows."""
+        self._clock = ClockPage(self._state.clock)
+        self._clock.go_on()
+        self._clock.follow()
+        self._fork_client.common = {"clock": str(self._state.clock)}
 
     async def wait(self) -> None:
         """Return only by an exception: a component ended that can't be started again.
@@ -169,6 +187,7 @@ class Supervisor:
             self._components.sockets.close()
         if self.has_state:
             self._state.remove_sockets()
+        clock.move(None)
         self._console.record_to(None)
         self._log_file.close()
         self._lock.release()
@@ -184,6 +203,7 @@ class Supervisor:
             sock=s3_socket.sock,
             project=self._options.project,
             environment=base | {"MALLOC_ARENA_MAX": "1"},  # it has a thread for each connection: 8 MB less
+            faults=faults_by_hand.path_in(self._state.run),
             on_line=lambda text: self._console.line("s3", text),
             on_trouble=lambda text: self._console.event("s3", text, level="warning"),
         )
@@ -198,6 +218,7 @@ class Supervisor:
             kept,
             self._environ,
             self._console,
+            clock=self._clock,
             s3=self._s3,
             s3_socket=s3_socket,
             fork_client=self._fork_client,
@@ -213,7 +234,7 @@ class Supervisor:
     async def _start_platforms(self) -> None:
         components = self._components
         await components.platforms.start(components.sockets.platforms.sock)
-        self._stoppers["platforms"] = components.platforms.stop
+        self._stoppers["platforms"] = components.stop_platforms
         self.status.print_header()
 
     async def _claim_database(self) -> Ready:
@@ -282,11 +303,23 @@ class Supervisor:
     async def _start_gateway(self) -> None:
         begun = time.monotonic()
         death = writer_death.WriterDeath(self._components, self._console)
-        application = self._components.gateway.application(writer_death.routes(death, self._components.tick_secret))
+        routes = [*writer_death.routes(death, self._components.tick_secret), web.post("/_emulator/clock", self._move)]
+        application = self._components.gateway.application(routes)
         site = LimitedSite("the gateway", application, handler_cancellation=True, shutdown_timeout=0.5)
         self._stoppers["gateway"] = site.stop
         await site.start(self._components.sockets.gateway.sock)
         self._print_step("gateway", self._components.url, begun)
+
+    async def _move(self, request: web.Request) -> web.Response:
+        from emulator.system import clock_moves  # late: most emulators never move their clock
+
+        components = self._components
+        if (refused := components.door.refuse(request)) is not None:
+            return refused
+        if self._moves is None:
+            self._moves = clock_moves.ClockMoves(components, self._clock, self._console)
+            self._stoppers["clock"] = self._moves.close
+        return await clock_moves.answer(self._moves, self._clock, self._console, request)
 
     async def _register_webhooks(self) -> None:
         begun = time.monotonic()

@@ -48,7 +48,7 @@ class WriterDeath:
             NotReady: they are dead already, or did not end in time; then they are brought back.
         """
         if self._given_up is not None:
-            raise NotReady("another drill holds the writer dead: wait for its end")
+            raise NotReady("another drill keeps the writer down: wait until it ends")
         self._given_up = asyncio.get_running_loop().call_later(self._held_limit_s, self._revive)
         self._console.event("drill", "kills every function and Litestream", level="warning")
         litestream = self._components.litestream.kill()  # first, so that it sends nothing of their last moment
@@ -59,7 +59,7 @@ class WriterDeath:
             self._revive()
             raise NotReady(
                 f"the functions did not end within {self._kill_limit_s:.0f} s, and everything is brought back. Is the "
-                f"disk stuck? Try again when `emulator status` is well"
+                f"disk stuck? Try again when `emulator status` shows no problem"
             ) from None
         return {"litestream": litestream, "functions": functions}
 

@@ -11,7 +11,7 @@ import aiohttp
 
 from tests.emulator.harness import Emulator, wait_until
 from tests.emulator.platforms.page.browser import Tab, started
-from tests.emulator.test_run_desk import ANA, ask, overview, say, working
+from tests.shared.rest.desk.page.system import ANA, ask, overview, say, working
 
 FOLDER = Path(__file__).parents[2] / "docs/images"
 SAID = (

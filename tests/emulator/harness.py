@@ -7,31 +7,20 @@ import http.client
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from emulator.testing.running import READY_LIMIT_S, RunningEmulator
+from emulator.testing.waiting import wait_until
 from tests.liveness import is_alive
+
+__all__ = ["READY_LIMIT_S", "wait_until"]  # which have moved there
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("functions", "shared", "infra", "emulator")
-READY_LIMIT_S = 120.0
-
-
-def wait_until(condition: Callable[[], Any], *, limit_s: float = 90.0, what: str = "it") -> Any:
-    """The first true result of *condition*; fails with *what* after the limit."""
-    deadline = time.monotonic() + limit_s
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.01)
-    raise AssertionError(f"{what} did not happen within {limit_s} s")
 
 
 def wait_gone(pids: list[int]) -> None:
@@ -39,14 +28,8 @@ def wait_gone(pids: list[int]) -> None:
     wait_until(lambda: not any(map(is_alive, pids)), what="the end of every child")
 
 
-@dataclass
-class Emulator:
-    """``emulator run`` in a project folder of its own."""
-
-    project: Path
-    process: "subprocess.Popen[str]"
-    output: Path
-    arguments: list[str] = field(default_factory=list)
+class Emulator(RunningEmulator):
+    """``emulator run`` in a project folder of its own, ready when it has said so."""
 
     @property
     def lines(self) -> list[dict[str, Any]]:
@@ -63,10 +46,6 @@ class Emulator:
         found: dict[str, Any] = json.loads((self.project / ".emulator" / "instance.json").read_text())
         return found
 
-    @property
-    def url(self) -> str:
-        return str(self.instance["urls"]["gateway"])
-
     def get(self, path: str, *, base: str | None = None, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
         """Status and body."""
         return fetch((base or self.url) + path, headers=headers)
@@ -76,23 +55,12 @@ class Emulator:
         found: dict[str, Any] = json.loads(self.get("/_emulator/status")[1])
         return found
 
-    def wait_ready(self) -> None:
-        wait_until(
-            lambda: self.said('"emulator.ready"') or self.process.poll() is not None,
-            limit_s=READY_LIMIT_S,
-            what="ready",
-        )
-        assert self.process.poll() is None, self.output.read_text()
+    def _is_ready(self) -> bool:
+        return self.said('"emulator.ready"')
 
     def pids(self) -> list[int]:
         """The process ids of the emulator and of all its descendants."""
         return descendants(self.process.pid)
-
-    def stop(self, number: int = signal.SIGINT) -> int:
-        """Stop it; returns the exit code."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        return self.process.wait(90)
 
 
 def fetch(
@@ -122,8 +90,8 @@ def descendants(pid: int) -> list[int]:
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment of the tests, without variables that make the emulator find other code."""
-    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH",)}
+    """The environment of the tests, without variables that change the code or the options of what a test starts."""
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTEST_ADDOPTS")}
 
 
 def copy_project(target: Path) -> Path:
@@ -152,13 +120,4 @@ def command(project: Path, *arguments: str, limit_s: float = 180, **more: Any) -
 def launch(project: Path, *arguments: str, python: Sequence[str] = ()) -> Emulator:
     """``emulator run`` in the background, on any free port, with the options *python* of the interpreter."""
     output = project / "output.txt"
-    with output.open("w") as stream:
-        process = subprocess.Popen(
-            [sys.executable, *python, "-m", "emulator", "run", "--port", "0", *arguments],
-            cwd=project,
-            env=clean_environment(),
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-    return Emulator(project, process, output, list(arguments))
+    return Emulator.launch(project, *arguments, output=output, python=python, environ=clean_environment())

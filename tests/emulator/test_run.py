@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.emulator.harness import Emulator, command, descendants, fetch, launch, wait_gone, wait_until
+from tests.emulator.harness import Emulator, command, copy_project, descendants, fetch, launch, wait_gone, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -102,8 +102,32 @@ def test_requests_are_listed_shown_and_sent_again(running: Emulator) -> None:
     assert (shown["status"], shown["body"]["message"]["text"]) == (200, "hello")
     again = command(running.project, "requests", "replay", first["id"])
     assert again.stdout.endswith(f": the bot answered 200, as {first['id']} got 200.\n")
-    refused = command(running.project, "requests", "show", "in/7")
-    assert (refused.returncode, "is no request" in refused.stderr) == (65, True)
+    refused = command(running.project, "requests", "replay", "in/7")
+    assert (refused.returncode, "error: 'in/7' is no request" in refused.stderr) == (65, True)
+
+
+def test_a_test_has_people_on_both_platforms_and_the_rows_behind_them(running: Emulator) -> None:
+    """What the fixture for whoever extends Postroom gives, see docs/testing.md."""
+    on_discord = running.discord.say("what is new?", person="Ben", chat="general")
+    in_group = running.telegram.say("@postroom_bot soup today?", chat="Lunch group")
+
+    assert on_discord.answer() == "You said: what is new?"
+    assert "soup today?" in in_group.answer()
+    running.wait_idle()
+    sent = "SELECT r.status FROM responses r JOIN chats c ON c.id = r.chat_id WHERE c.platform_id = :chat"
+    assert {row["status"] for row in running.rows(sent, chat=in_group.chat)} == {"acked"}
+    assert running.discord.calls() != []
+    assert "assistant" in running.api.get("agents")
+    assert running.chat_page == f"{running.url}/_emulator/chat"
+
+
+def test_a_test_that_waits_for_an_answer_in_vain_is_told_why(running: Emulator) -> None:
+    said = running.telegram.say("to nobody in particular", person="Ben", chat="Lunch group")
+    running.wait_for("SELECT 1 FROM dropped WHERE platform_message_id = :message", message=said.message)
+    with pytest.raises(AssertionError, match=r"the bot said nothing within 0\.1 s: It was not addressed to an agent"):
+        said.answer(limit_s=0.1)
+    with pytest.raises(LookupError, match=r"there is no person 'Zoe' on telegram: Ana, Ben"):
+        running.telegram.say("hello", person="Zoe")
 
 
 def test_functions_get_no_variables_of_the_shell(running: Emulator) -> None:
@@ -225,10 +249,9 @@ def test_crashed_processes_are_restarted(emulator: Start) -> None:
     for pid in (dispatch, status["replica"]["pid"], status["s3"]["pid"]):
         os.kill(pid, signal.SIGKILL)
 
-    wait_until(lambda: running.said("is up again"), what="dispatch")
+    wait_until(lambda: running.said("was killed by SIGKILL"), what="the end of dispatch")
     wait_until(lambda: running.said("litestream is up again"), what="litestream")
     wait_until(lambda: running.get("/_emulator/ready")[0] == 200, what="readiness")
-    assert running.said("was killed by SIGKILL")
     assert running.stop() == 0
 
 
@@ -311,14 +334,12 @@ def _send(running: Emulator, text: str) -> tuple[int, bytes]:
     return found
 
 
-def test_a_used_port_is_reported_and_the_next_one_used(emulator: Start, tmp_path: Path) -> None:
-    first = emulator("--no-watch")
-    port = first.url.rpartition(":")[2]
-    from tests.emulator.harness import copy_project
+def test_a_used_port_is_reported_and_the_next_one_used(running: Emulator, emulator: Start, tmp_path: Path) -> None:
+    port = running.url.rpartition(":")[2]
 
     second = emulator("--no-watch", "--port", port, at=copy_project(tmp_path / "second"))
 
-    assert second.url != first.url
+    assert second.url != running.url
     assert second.said(f"port {port} is in use by python")
     assert second.stop() == 0
 

@@ -10,7 +10,7 @@ import pytest
 from tests.emulator.harness import Emulator, command
 from tests.other_user import ask, ask_as_nobody, needs_root
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.any_python]
 
 SIGNED = {"Authorization": "AWS4-HMAC-SHA256 Credential=any/20261126/us-east-1/s3/aws4_request, Signature=any"}
 PROGRAM = json.dumps({"name": "x", "provider": "command", "config": {"command": ["cat", "/etc/shadow"]}})

@@ -34,7 +34,10 @@ NOWHERE = {
         "watchfiles",
     ),
 }
-NOT_IN_FUNCTIONS = NOWHERE | {"aiohttp", "obstore", "typer", "emulator.system", "emulator.platforms"}
+NOT_IN_FUNCTIONS = NOWHERE | {
+    *("aiohttp", "obstore", "typer", "emulator.system", "emulator.platforms"),
+    *("importlib.metadata", "logging.config", "configparser", "pydantic.type_adapter"),
+}
 NOT_IN_S3 = NOWHERE | {"aiohttp", "asyncio", "pydantic", "http", "email", "emulator.system"}
 ENTRIES = """
 import json, os, signal, socket, sys
@@ -95,7 +98,7 @@ def refused(modules: set[str], unwanted: set[str]) -> set[str]:
 @pytest.mark.parametrize("name", ["server", *FUNCTIONS])
 def test_the_fork_server_and_each_function_load_what_they_use(loaded: dict[str, set[str]], name: str) -> None:
     assert refused(loaded[name], NOT_IN_FUNCTIONS) == set()
-    assert len(loaded[name]) <= 1080
+    assert len(loaded[name]) <= 1050
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -114,7 +117,7 @@ def test_the_emulator_s_own_process_loads_what_a_start_needs(tmp_path: Path) -> 
     finally:
         running.stop()
     assert refused(modules, NOWHERE | {"starlette", "uvicorn", "shared.core.settings"}) == set()
-    assert len(modules) <= 780
+    assert len(modules) <= 790  # 775 on a quiet machine: on a full one more take a tenth of a millisecond
     assert "apsw" in libraries
     assert "pydantic_core" not in libraries, "another process reads the options, and ends"
 

@@ -22,7 +22,7 @@ class Finding(NamedTuple):
 
 
 def ok(subject: str, says: str) -> Finding:
-    """All is well."""
+    """No problems."""
     return Finding(subject, "ok", says)
 
 

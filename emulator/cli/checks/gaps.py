@@ -38,9 +38,7 @@ def leash(chosen: Settings) -> Iterator[Finding]:
         says = "this bubblewrap sets no limit to /tmp: a program can fill the memory"
         yield warning("leash", says, "install bubblewrap 0.7 or newer")
     if not (sandbox.is_supported() and listeners.is_supported()):
-        says = (
-            "a Python of ours stands inside each sandbox that has a way out, because this host refuses the better way"
-        )
+        says = "a Python of ours runs inside each sandbox with a way out, because this host refuses the safer method"
         yield warning("leash", says, "install bubblewrap 0.5 or newer, and allow setns")
 
 
@@ -48,7 +46,7 @@ def user(uid: int) -> Finding:
     """Root has what a sandbox must hide."""
     if uid != 0:
         return ok("user", "Postroom does not run as root")
-    says = "Postroom runs as root: a fault in the leash is root's, and no limit of processes holds a program"
+    says = "Postroom runs as root: a fault in the leash is root's, and no limit of processes applies to a program"
     return warning("user", says, "run it as a user of its own: docs/operations.md")
 
 
@@ -66,7 +64,7 @@ def env_files(folder: Path) -> Iterator[Finding]:
     for name in environment.FILES:
         path = folder / name
         if path.exists() and path.stat().st_mode & 0o077:
-            says = f"{name} can be read by other users of this machine, and holds tokens"
+            says = f"{name} can be read by other users of this machine, and contains tokens"
             yield problem("settings", says, f"chmod 600 {name}")
 
 

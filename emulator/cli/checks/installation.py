@@ -20,7 +20,8 @@ from shared.conversation.access import health
 from shared.core.errors import ConfigInvalid, PostroomError, UnknownName
 from shared.core.policy import AccessPolicy
 from shared.core.settings import Settings, known_variables
-from shared.db.engine import owner_only, schema
+from shared.core.time import clock
+from shared.db.engine import owner_only, past, schema
 from shared.db.engine.connection import open_connection
 
 _SET_TOKEN = "echo POSTROOM_API_TOKEN=$(openssl rand -hex 24) >> .env, and start again"  # noqa: S105 - a command
@@ -43,7 +44,7 @@ def settings(files: Sequence[EnvSetting]) -> Iterator[Finding]:
         *(f"{each.where}: {each.name} is set twice" for each in _twice(files)),
     ]
     for sentence in found:
-        yield warning("settings", sentence, f"mend or delete the line in {sentence.partition(':')[0]}")
+        yield warning("settings", sentence, f"correct or delete the line in {sentence.partition(':')[0]}")
     if not found:
         where = " and ".join(sorted({each.where.partition(":")[0] for each in files}))
         yield ok("settings", f"each line of {where} is read" if where else "no .env: each setting has its default")
@@ -150,6 +151,14 @@ def _why_not(agent: StoredAgent) -> str | None:
         why: str | None = provider.installed(agent.config).why_not
         return why
     return provider.why_not_ready(agent.config) if hasattr(provider, "why_not_ready") else None
+
+
+def instant_ms(path: Path) -> int:
+    """The instant of which the rows of the database tell, in ms UTC: now, or that of a copy of the past."""
+    try:
+        return past.now_ms(past.of_file(path))
+    except (PostroomError, apsw.Error):
+        return clock.now_ms()  # the file can't be read; ``database`` tells
 
 
 def state(path: Path, chosen: Settings, *, now_ms: int) -> Iterator[Finding]:

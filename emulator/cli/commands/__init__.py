@@ -26,11 +26,13 @@ from emulator.cli.commands import (
 )
 from emulator.cli.commands.channels import accounts, channel
 from emulator.cli.commands.frame import command
+from emulator.cli.commands.moving import exports, imports
 from emulator.cli.commands.past import replay
 from emulator.cli.commands.people import approvals, dropped, pairings, permissions, users
+from emulator.cli.commands.releases import prove, rollback, upgrade
 from emulator.cli.commands.replica import group as replica
 from emulator.cli.commands.roster import agents, chats, destinations, memory, seeds, teams, tool_servers
-from emulator.cli.commands.running import calls, database, faults, logs, requests, stopping
+from emulator.cli.commands.running import calls, clock, database, faults, logs, requests, stopping
 
 _GROUPS = {
     "agents": agents.app,
@@ -55,7 +57,9 @@ _GROUPS = {
     "budgets": usage.budgets_app,
     "cron": calls.cron_app,
     "fault": faults.app,
+    "clock": clock.app,
     "data": data.app,
+    "import": imports.app,
     "replica": replica.app,
 }
 
@@ -81,7 +85,11 @@ def add_to(app: typer.Typer) -> None:
     app.command("stop")(stopping.stop)
     app.command("invoke")(calls.invoke)
     app.command("db")(database.db)
+    app.command("export")(exports.export)
     app.command("doctor")(doctor.doctor)
+    app.command("prove")(prove.prove)
+    app.command("upgrade")(upgrade.upgrade)
+    app.command("rollback")(rollback.rollback)
     app.command("verify")(verify.verify)
     app.command("validate")(validate.validate)
     app.command("version")(version.version)

@@ -1,5 +1,6 @@
 """``emulator alerts``: what is not well, and the chats and the webhook that are told of it."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -12,16 +13,16 @@ from emulator.cli.output import CommandResult, TextTable, local_time, result
 from shared.core.row_settings import camel
 from shared.db.alerts.alert_routes import SETTINGS
 
-app = group("Alerts: what is not well, told once to a chat or a webhook, and once more when it is over.")
+app = group("Alerts: problems, each reported once to a chat or a webhook, and once more when it is over.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the route: a-z, 0-9 and -, such as ops.")]
 
 
 @command(app, "list")
 def list_alerts(api: RestClient, limit: Limit = 20) -> CommandResult:
-    """List the routes of alerts, and what is not well or was not, newest first."""
+    """List the routes of alerts, and the problems of now and before, newest first."""
     routes, found = api.get("alerts", "routes"), api.get("alerts", limit=limit)
-    empty = f"Alerts go nowhere, so nothing is looked at. To add a chat: {api.command_line('alerts add NAME --chat N')}"
+    empty = f"No chat gets alerts, so nothing is checked. To add one: {api.command_line('alerts add NAME --chat N')}"
     to = TextTable(
         ("route", "chat", "channel", "tells", "quiet hours", "a digest every"),
         [
@@ -45,13 +46,18 @@ def list_alerts(api: RestClient, limit: Limit = 20) -> CommandResult:
                 f"{each['what']}. {each['why']}",
                 local_time(each["since"]),
                 local_time(each["overAt"]),
-                ", ".join(of["route"] for of in each["told"]),
+                "; ".join(map(_told, each["told"])),
             )
             for each in found
         ],
-        "Nothing was found that is not well.",
+        "No problem was found.",
     )
     return result({"routes": routes, "alerts": found}, to, *([told] if routes or found else []))
+
+
+def _told(of: Mapping[str, Any]) -> str:
+    said = f"{of['route']}, {local_time(of['overToldAt'] or of['toldAt'])}"
+    return said if of["state"] in ("answered", "gone") else f"{said}: {of['reason']}"
 
 
 @command(app, "add", settings=SETTINGS)
@@ -73,10 +79,10 @@ def add_route(
     now = saved["route"]
     tells = ", ".join(now["kinds"]) or "everything"
     quiet = f", quiet {now['quietHours']}" if now["quietHours"] else ""
-    return result(saved, f"Route {name} tells chat {now['chatId']} ({now['channel']}) of {tells}{quiet}.")
+    return result(saved, f"Route {name} notifies chat {now['chatId']} ({now['channel']}) of {tells}{quiet}.")
 
 
 @command(app, "remove")
 def remove_route(api: RestClient, name: Name) -> CommandResult:
     """Send no more alerts by a route."""
-    return result(api.delete("alerts", "routes", name), f"No alert goes by route {name} any more.")
+    return result(api.delete("alerts", "routes", name), f"Route {name} sends no more alerts.")

@@ -1,6 +1,5 @@
 """``emulator data``: the data in the state folder."""
 
-import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from emulator.base import errors
+from emulator.base.errors import ExitCode
 from emulator.base.hints import STATE, command_line
 from emulator.base.state import StateFolder, describe_use, find_running
 from emulator.cli import output
@@ -36,9 +35,9 @@ def reset(
         output.write(result(_deleted(folder, []), f"{state} does not exist: nothing to delete"), as_json=as_json)
         return
     if find_running(folder) is not None:
-        fail(f"stop the emulator first: {describe_use(folder)}", errors.AlreadyInUse.exit_code)
+        fail(f"stop the emulator first: {describe_use(folder)}", ExitCode.IN_USE)
     if folder.problem is not None:
-        fail(f"{folder.problem}; nothing was deleted", errors.Unsafe.exit_code)
+        fail(f"{folder.problem}; nothing was deleted", ExitCode.REFUSED)
     _confirm(state, yes=yes)
     left = folder.remove(keep=("snapshots",))
     lines: list[str] = []
@@ -121,9 +120,9 @@ def _confirm(state: Path, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        fail(f"this deletes everything in {state}: confirm with --yes", os.EX_USAGE)
+        fail(f"this deletes everything in {state}: confirm with --yes", ExitCode.USAGE)
     if not typer.confirm(f"Delete the database, the bucket and the chats in {state}?"):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _describe(snapshot: snapshots.Snapshot) -> str:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from emulator.base import environment
-from emulator.base.errors import EmulatorError
+from emulator.base.clock_page import followed
+from emulator.base.errors import EmulatorError, ExitCode
 from emulator.base.hints import STATE
 from emulator.base.state import StateFolder, find_running
 from emulator.cli import output
@@ -19,30 +20,30 @@ from shared.channels import registry
 from shared.core.settings import Settings
 from shared.core.time import clock
 
-NOT_WELL = 1
 _GATEWAY_PORT = 8080
 
 
-Security = Annotated[bool, typer.Option("--security", help="Name each gap that stands open on this machine.")]
+Security = Annotated[bool, typer.Option("--security", help="Name each security gap of this machine.")]
 
 
 def doctor(state: frame.State = None, security: Security = False, as_json: frame.Json = False) -> None:
     """Check what Postroom needs here. Ends with 1 if there is a problem; a warning is none. Nothing has to run."""
     folder = StateFolder(state or STATE)
-    found = list(_gaps(folder) if security else _findings(folder))
+    with followed(None if os.environ.get("POSTROOM_DB") else folder.clock):
+        found = list(_gaps(folder) if security else _findings(folder))
     problems = sum(each.level == "problem" for each in found)
     warnings = sum(each.level == "warning" for each in found)
     lines = [line for each in found for line in _lines(each)]
     count = f"{problems} problem{'' if problems == 1 else 's'}, {warnings} warning{'' if warnings == 1 else 's'}"
     facts = {"ok": not problems, "checks": [each._asdict() for each in found]}
     output.write(result(facts, *lines, count), as_json=as_json)
-    raise typer.Exit(NOT_WELL if problems else 0)
+    raise typer.Exit(ExitCode.FAILED if problems else 0)
 
 
 def _lines(found: Finding) -> Iterator[str]:
     yield f"{found.level:<8} {found.subject:<11} {found.says}"
     if found.mend is not None:
-        yield f"{'':<20} to mend it: {found.mend}"
+        yield f"{'':<20} to fix it: {found.mend}"
 
 
 def _gaps(state: StateFolder) -> Iterator[Finding]:
@@ -88,10 +89,11 @@ def _findings(state: StateFolder) -> Iterator[Finding]:
     yield about
     url = environ.get("POSTROOM_REPLICA_URL")
     yield installation.replica(chosen, state.s3 if own is None else None, is_running=is_running, url=url)
-    if (proven := proof.finding(path, now_ms=clock.now_ms())) is not None:
+    at_ms = installation.instant_ms(path)
+    if (proven := proof.finding(path, now_ms=at_ms)) is not None:
         yield proven
     yield from installation.agents(agents)
-    yield from installation.state(path, chosen, now_ms=clock.now_ms())
+    yield from installation.state(path, chosen, now_ms=at_ms)
     known = models.load(environ)
     if isinstance(known, Finding):
         yield known

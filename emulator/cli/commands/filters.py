@@ -18,7 +18,7 @@ Reason = Annotated[str | None, typer.Option(help="Only for this reason, such as 
 Instant = Annotated[
     str | None, typer.Option(metavar="WHEN", help="Only from then on: 2027-01-31T09:00, or 30m, 24h, 7d ago.")
 ]
-Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Only before then, likewise.")]
+Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Only before then, in the same form.")]
 Before = Annotated[int | None, typer.Option(min=1, help="Only rows before this one: the next page.")]
 Limit = Annotated[int, typer.Option(min=1, max=200, help="The maximum number of rows.")]
 
@@ -45,14 +45,29 @@ def _instant(option: str, text: str | None) -> int | None:
     """Milliseconds since 1970: of an instant in the zone of this machine, or of a duration before now."""
     if text is None:
         return None
-    if (days := _DAYS.fullmatch(text)) is not None:
-        return clock.now_ms() - int(days[1]) * 86_400_000
     try:
-        return clock.now_ms() - parse_ms(text)
+        return clock.now_ms() - span_ms(text)
     except ValueError:
-        pass
+        return instant_ms(option, text, "2027-01-31T09:00, or 30m, 24h, 7d for so long ago")
+
+
+def span_ms(text: str) -> int:
+    """A duration, which may be of days.
+
+    Raises:
+        ValueError
+    """
+    days = _DAYS.fullmatch(text)
+    return int(days[1]) * 86_400_000 if days else parse_ms(text)
+
+
+def instant_ms(option: str, text: str, example: str) -> int:
+    """Milliseconds since 1970 of an instant, in the zone of this machine where it names none.
+
+    Raises:
+        InvalidInput
+    """
     try:
         return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
-        example = "2027-01-31T09:00, or 30m, 24h, 7d for so long ago"
         raise errors.InvalidInput(f"{option} {text!r} is no instant: write {example}") from None

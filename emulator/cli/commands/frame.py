@@ -13,8 +13,7 @@ from typing import Annotated, Any, NoReturn, TypeVar, get_type_hints
 
 import typer
 
-from emulator.base import errors
-from emulator.base.errors import EmulatorError
+from emulator.base.errors import EmulatorError, ExitCode
 from emulator.base.hints import STATE
 from emulator.base.terminal import PROSE, escape, indent_more
 from emulator.cli import client, output
@@ -66,7 +65,8 @@ def command(
             api = run_or_fail(lambda: client.find(state, url))
             if api.past is not None:
                 print(f"note: {escape(api.past)}", file=sys.stderr)  # noqa: T201
-            end_with(lambda: run(api, **arguments), as_json=as_json)
+            with client.time_of(api):
+                end_with(lambda: run(api, **arguments), as_json=as_json)
 
         parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in own] + [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
@@ -111,7 +111,7 @@ def run_or_fail(work: Callable[[], T]) -> T:
     except EmulatorError as error:
         fail(str(error), error.exit_code)
     except PostroomError as error:
-        fail(str(error), errors.Misconfigured.exit_code)
+        fail(str(error), ExitCode.MISCONFIGURED)
 
 
 def fail(text: str, code: int) -> NoReturn:

@@ -68,7 +68,7 @@ def list_messages(
     before: filters.Before = None,
     limit: filters.Limit = 100,
 ) -> CommandResult:
-    """List messages in one state, newest first, each with why it stands there, until when, and what to do."""
+    """List messages in one state, newest first, each with the reason, until when, and what to do."""
     given = filters.given(chosen, chat, person, channel, reason, since, until, before)
     found = api.get("lists", _LISTS[status], limit=limit, **given)
     again = api.command_line("messages retry MESSAGE")

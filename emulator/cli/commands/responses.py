@@ -103,7 +103,7 @@ def retry(
 
 @command(app, "discard")
 def discard(api: RestClient, response: Id) -> CommandResult:
-    """Discard a dead response: its text is deleted, and it can't be sent any more."""
+    """Discard a dead response: its text is deleted, and it can no longer be sent."""
     return result(api.delete("responses", response), f"Response {response} is discarded.")
 
 

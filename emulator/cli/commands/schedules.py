@@ -57,7 +57,7 @@ def list_schedules(
 def add_schedule(
     api: RestClient,
     agent: Annotated[str, typer.Argument(metavar="AGENT")],
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent is told, each time.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text that the agent gets, each time.")],
     *,
     daily: Daily = None,
     cron: Cron = None,
@@ -107,7 +107,7 @@ def set_schedule(
     api: RestClient,
     schedule: Id,
     *,
-    text: Annotated[str | None, typer.Option(help="What the agent is told, each time.")] = None,
+    text: Annotated[str | None, typer.Option(help="The text that the agent gets, each time.")] = None,
     daily: Daily = None,
     cron: Cron = None,
     at: At = None,

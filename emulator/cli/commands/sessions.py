@@ -1,4 +1,4 @@
-"""``emulator sessions``: the context of each agent in each chat, and the ways to start over."""
+"""``emulator sessions``: the context of each agent in each chat, and how to start over."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,7 +10,7 @@ from emulator.cli.output import CommandResult, FactList, TextTable, local_time, 
 from shared.core.time import clock
 from shared.core.time.durations import time_span
 
-app = group("Sessions: the context of each agent in each chat, and the ways to start over.")
+app = group("Sessions: the context of each agent in each chat, and how to start over.")
 
 Id = Annotated[str, typer.Argument(metavar="SESSION", help="Its id: session_...")]
 

@@ -8,14 +8,13 @@ from typing import Any
 import typer
 
 from emulator.base import errors
-from emulator.base.errors import EmulatorError
+from emulator.base.errors import EmulatorError, ExitCode
 from emulator.cli import client, output
 from emulator.cli.client import RestClient
 from emulator.cli.commands import frame
 from emulator.cli.output import CommandResult, FactList, local_time, result
 from shared.core.time.durations import time_span
 
-NOT_WELL = 1
 _LIMIT_S = 2.0  # the emulator has waited for the API already
 
 
@@ -33,7 +32,7 @@ def _of_emulator(state: Path) -> CommandResult:
         raise errors.NotReady(f"emulator[{instance['pid']}] does not answer at {instance['urls']['gateway']}")
     known = _read_status(state)
     facts["channels"], facts["proven"] = known.get("channels", {}), (known.get("replica") or {}).get("provenRestore")
-    return result(facts, *_emulator_lines(facts), code=NOT_WELL if facts["problems"] else 0)
+    return result(facts, *_emulator_lines(facts), code=ExitCode.FAILED if facts["problems"] else 0)
 
 
 def _troubles(facts: Mapping[str, Any]) -> Iterator[str]:
@@ -47,6 +46,8 @@ def _emulator_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     yield f"emulator[{facts['pid']}] {ready}, up {time_span(round(facts['uptime_s'] * 1000))}, state {facts['state']}"
     if facts.get("past"):
         yield f"  {facts['past']['sentence']}: {facts['past']['replica']}"
+    if (facts.get("clock") or {}).get("sentence"):
+        yield f"  {facts['clock']['sentence']}"
     yield from _troubles(facts)
     for name, url in facts["urls"].items():
         yield f"  {name:<11} {url}"
@@ -82,7 +83,7 @@ def _of_postroom(api: RestClient) -> CommandResult:
         f"Postroom at {api.url}: {word}",
         *_troubles(facts),
         FactList(_health(facts, proven)),
-        code=0 if facts["ok"] else NOT_WELL,
+        code=0 if facts["ok"] else ExitCode.FAILED,
     )
 
 

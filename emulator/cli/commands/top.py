@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from emulator.base.clock_page import ClockPage, followed
 from emulator.cli import client, output
 from emulator.cli.client import RestClient
 from emulator.cli.commands import frame
 from emulator.cli.output import CommandResult, FactList, Part, TextTable, local_time, result
-from shared.core.time import clock
 from shared.core.time.durations import time_span
 
 _EVERY_S = 2.0
@@ -26,15 +26,16 @@ def top(
     url: frame.Url = None,
     as_json: frame.Json = False,
 ) -> None:
-    """Show what needs you, what mends itself, and the books of the day, live until Ctrl-C."""
+    """Show what needs you, what recovers by itself, and the books of the day, live until Ctrl-C."""
     api = frame.run_or_fail(lambda: client.find(state, url))
-    if as_json or once or not typer.get_text_stream("stdout").isatty():
-        output.write(frame.run_or_fail(lambda: _read(api)), as_json=as_json)
-        raise typer.Exit
-    frame.run_or_fail(lambda: _watch(api))
+    with followed(api.clock) as page:
+        if as_json or once or not typer.get_text_stream("stdout").isatty():
+            output.write(frame.run_or_fail(lambda: _read(api, page)), as_json=as_json)
+            raise typer.Exit
+        frame.run_or_fail(lambda: _watch(api, page))
 
 
-def _watch(api: RestClient) -> None:
+def _watch(api: RestClient, moved: ClockPage | None) -> None:
     from rich.live import Live  # late: only a terminal needs rich
     from rich.text import Text
 
@@ -42,21 +43,22 @@ def _watch(api: RestClient) -> None:
         try:
             while True:
                 page = io.StringIO()
-                output.write(_read(api), as_json=False, stream=page)
+                output.write(_read(api, moved), as_json=False, stream=page)
                 live.update(Text(page.getvalue()), refresh=True)
                 time.sleep(_EVERY_S)
         except KeyboardInterrupt:
             return
 
 
-def _read(api: RestClient) -> CommandResult:
+def _read(api: RestClient, page: ClockPage | None) -> CommandResult:
     found = api.get("overview")
-    return result(found, *_parts(found, now_ms=clock.now_ms()))
+    moved = [sentence[0].upper() + sentence[1:]] if page and (sentence := page.facts.sentence) else []
+    return result(found, *moved, *_parts(found, now_ms=found["at"]))
 
 
 def _parts(found: Mapping[str, Any], *, now_ms: int) -> Iterator[Part]:
     yield f"{found['sentence']} {found['more']}"
-    for title, key in (("needs you", "needsYou"), ("mends itself", "mendsItself")):
+    for title, key in (("needs you", "needsYou"), ("recovers by itself", "mendsItself")):
         if found[key]:
             rows = [(each["title"], each["why"], _when(each, now_ms)) for each in found[key]]
             yield TextTable((title, "why", "until"), rows, "", has_lines=True)

@@ -72,7 +72,8 @@ def set_budget(
     unit, amount = ("tokens", tokens) if dollars is None else ("money", _micro_dollars(dollars))
     saved = api.put(*_path(agent), "budgets", period, unit, body={"amount": amount})
     budget = saved["budget"]
-    spent = f"{_amount(budget, 'spent')} is spent ({_percent(budget)})"
+    verb = "are" if unit == "tokens" else "is"
+    spent = f"{_amount(budget, 'spent')} {verb} spent ({_percent(budget)})"
     return result(saved, f"{_whose(agent)}: at most {_amount(budget, 'amount')} a {period}. {spent}.")
 
 

@@ -1,6 +1,5 @@
 """``emulator validate``: every problem of template.yaml, and of the files of settings, with its place."""
 
-import os
 import time
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +7,7 @@ from typing import Annotated
 import typer
 
 from emulator.base import environment
-from emulator.base.errors import EmulatorError
+from emulator.base.errors import EmulatorError, ExitCode
 from emulator.base.terminal import escape
 from emulator.cli import output
 from emulator.cli.commands import frame
@@ -26,7 +25,7 @@ def validate(template: Template = _TEMPLATE, as_json: frame.Json = False) -> Non
     from infra.template.cloudformation import TemplateInvalid
 
     if not template.is_file():
-        fail(f"{template} does not exist", os.EX_NOINPUT)
+        fail(f"{template} does not exist", ExitCode.MISSING)
     begun = time.monotonic()
     known = _variables() | property_names.OF_INFRA
     problems = _of_settings(template.parent, known)
@@ -36,11 +35,11 @@ def validate(template: Template = _TEMPLATE, as_json: frame.Json = False) -> Non
         problems = [*map(str, error.problems), *problems]
     if as_json:
         output.write(result({"ok": not problems, "problems": problems}), as_json=True)
-        raise typer.Exit(os.EX_CONFIG if problems else 0)
+        raise typer.Exit(ExitCode.MISCONFIGURED if problems else 0)
     for problem in problems:
         _print(problem)
     if problems:
-        fail(f"{len(problems)} problem{'s' if len(problems) != 1 else ''} ({_elapsed(begun)})", os.EX_CONFIG)
+        fail(f"{len(problems)} problem{'s' if len(problems) != 1 else ''} ({_elapsed(begun)})", ExitCode.MISCONFIGURED)
     _print(
         f"{template} ok: {len(found.functions)} functions, {len(found.routes)} routes, {len(found.ticks)} ticks "
         f"({_elapsed(begun)})"

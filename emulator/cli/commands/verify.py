@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from emulator.base import errors
+from emulator.base.errors import ExitCode
 from emulator.base.shell import of_shell
 from emulator.base.state import StateFolder
 from emulator.cli import client, output
@@ -66,7 +67,7 @@ def _newest_comparison(api: RestClient) -> CommandResult:
     reason = f"differences in {', '.join(found['differences'])}: {compared}"
     if found["damage"]:
         reason = f"that the bucket can't be restored: {found['damage']}"
-    return result(found, f"{when} {reason}.", now, code=errors.InvalidInput.exit_code)
+    return result(found, f"{when} {reason}.", now, code=ExitCode.INVALID)
 
 
 def _describe(found: "Comparison", facts: dict[str, object]) -> CommandResult:
@@ -74,14 +75,14 @@ def _describe(found: "Comparison", facts: dict[str, object]) -> CommandResult:
     if found.is_equal:
         return result(facts, f"A restore from the bucket equals the database: {compared}.")
     if found.damage is not None:
-        return result(facts, f"The bucket can't be restored: {found.damage}", code=errors.InvalidInput.exit_code)
+        return result(facts, f"The bucket can't be restored: {found.damage}", code=ExitCode.INVALID)
     table = TextTable(
         ("table", "rows in the database", "rows in the bucket"),
         [(each.table, _count(each.here), _count(each.there)) for each in found.differences],
         "",
     )
     sentence = f"A restore from the bucket differs from the database: {compared}."
-    return result(facts, sentence, table, code=errors.InvalidInput.exit_code)
+    return result(facts, sentence, table, code=ExitCode.INVALID)
 
 
 def _count(rows: int | None) -> str:

@@ -6,14 +6,13 @@ Source: https://discord.com/developers/docs/reference (v10), opcodes-and-status-
 import asyncio
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
+from emulator.base.faults import Fault
 from emulator.platforms.discord import component_tree
-from emulator.platforms.faults import Fault
 
 EPHEMERAL, LOADING = 64, 128
 MAX_BODY_BYTES = 25 << 20
@@ -45,8 +44,7 @@ def invalid(field_name: str, code: str, message: str) -> DiscordError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ApiResult:
+class ApiResult(msgspec.Struct, frozen=True):
     """The answer of a route: a status and a JSON body (None: empty)."""
 
     status: int

@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -24,8 +23,7 @@ PING = 1
 _KINDS: Mapping[int, str] = {3: "press", 4: "choices", 5: "modal"}  # by the type of an interaction
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointAnswer:
+class EndpointAnswer(msgspec.Struct, frozen=True):
     """The endpoint's answer; *payload* is None where the body is not JSON."""
 
     status: int

@@ -11,14 +11,15 @@ from typing import Any
 
 from aiohttp import web
 
+from emulator.base.faults import Fault, Faults
 from emulator.platforms import limits
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig, RateLimit
 from emulator.platforms.discord import schema
 from emulator.platforms.discord.calls import MAX_BODY_BYTES, ApiResult, DiscordError, error_of, rate_limited, read_json
-from emulator.platforms.faults import Fault, Faults, hang_up
 from emulator.platforms.initial_people import DiscordApp
 from emulator.platforms.rate_window import RateWindow
+from emulator.platforms.request_parts import hang_up
 from emulator.platforms.store import PlatformStore
 
 BASE = "/discord/api/v10"
@@ -50,7 +51,7 @@ class RouteGuard:
         self._config, self._store, self._bus, self._app = config, store, bus, app
         self._clock = config.clock
         self._recent = RateWindow()
-        self.faults = Faults(self._clock)
+        self.faults = config.faults.get("discord") or Faults("discord", self._clock.now_ms)
 
     def routes(self, table: Iterable[tuple[str, str, Route]], *, needs_bot: bool) -> list[web.AbstractRouteDef]:
         """The routes of *table* (method, path, handler in each row), behind the guard."""

@@ -3,8 +3,9 @@
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
@@ -15,8 +16,7 @@ from shared.core import logs
 NO_ANSWER = "The application did not respond"
 
 
-@dataclass(frozen=True, slots=True)
-class InteractionRow:
+class InteractionRow(msgspec.Struct, frozen=True):
     """One row: *state* is ``waiting``, ``deferred``, ``answered`` or ``dead``.
 
     *message* is the question, or the message with the component *custom_id*. *original* is the id of the answer.

@@ -6,9 +6,9 @@ components/reference#component-reference
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from emulator.platforms import file_formats, files
@@ -35,8 +35,7 @@ MAX_POLL_ANSWER = 55
 _PART = re.compile(r"files\[(\d{1,4})\]")
 
 
-@dataclass(frozen=True, slots=True)
-class UploadedPart:
+class UploadedPart(msgspec.Struct, frozen=True):
     """A part ``files[n]``; *number* is n, which ``attachments[].id`` refers to."""
 
     number: str

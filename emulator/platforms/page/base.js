@@ -25,6 +25,7 @@ function el(tag, attributes = {}, ...children) {
   node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return node;
 }
+let ahead = 0;   // of this browser's clock, in ms: the clock of the chats, which an emulator may have moved
 const time = (ms, seconds) => new Date(ms).toLocaleTimeString([], {hour: "2-digit", minute: "2-digit", ...(seconds && {second: "2-digit"}), hour12: false});
 const took = (ms) => ms < 10 ? `${ms.toFixed(1)} ms` : ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 const bytes = (size) => size < 1024 ? `${size} B` : size < 1048576 ? `${Math.round(size / 1024)} KB` : `${(size / 1048576).toFixed(1)} MB`;

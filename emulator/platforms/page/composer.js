@@ -71,11 +71,11 @@ async function send() {
   box.value = ""; pending = []; aimed = null;
   fit(); drawPending(); drawTarget(); drawCommands();
   goLow();
+  box.focus();   // now: the person may be elsewhere when the answer comes
   if (!await post(target?.what === "edit" && !files.length ? "edit" : "say", body)) {
     box.value = text; pending = files; aimed = target;
     fit(); drawPending(); drawTarget();
   }
-  box.focus();
 }
 $(".composer").addEventListener("submit", (event) => { event.preventDefault(); send(); });
 // Discord: a person uses a command of the app, or writes plain text, which only a Gateway connection carries.

@@ -1,7 +1,7 @@
 // What is neither text nor file: polls, places, contacts, dice; and what is pinned. Telegram only.
 function pollNode(message) {
   const poll = message.poll, votes = Object.entries(poll.votes ?? {}), mine = poll.votes?.[person] ?? [];
-  const isOver = poll.closed || (poll.closes_ms && poll.closes_ms <= Date.now()), isQuiz = Boolean(poll.correct?.length);
+  const isOver = poll.closed || (poll.closes_ms && poll.closes_ms <= Date.now() + ahead), isQuiz = Boolean(poll.correct?.length);
   const about = [poll.anonymous ? "anonymous poll" : "poll", isQuiz && "quiz", poll.multiple && "several answers", isOver && "closed"].filter(Boolean).join(" · ");
   const option = (text, at) => {
     const chosen = votes.filter(([, all]) => all.includes(at)), isMine = mine.includes(at), share = votes.length ? Math.round(100 * chosen.length / votes.length) : 0;

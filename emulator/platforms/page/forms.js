@@ -10,16 +10,18 @@ function ask(title, submit, fields, send) {
   const form = el("form", {method: "dialog", "aria-label": title, onsubmit: async (event) => {
     event.preventDefault();
     const given = new FormData(form);
-    if (await send(given)) dialog.close();
+    if (await send(given)) closeForm();
     else problem.textContent = $(".error").textContent;
-  }}, el("h2", {}, title), rows, el("div", {class: "buttons"}, el("button", {type: "button", onclick: () => dialog.close()}, "Cancel"), el("button", {class: "primary"}, submit)));
+  }}, el("h2", {}, title), rows, el("div", {class: "buttons"}, el("button", {type: "button", onclick: closeForm}, "Cancel"), el("button", {class: "primary"}, submit)));
   const problem = el("p", {class: "problem", role: "alert"});
   form.append(problem);
   dialog.setAttribute("aria-label", title);
   dialog.replaceChildren(form);
   dialog.showModal();
 }
-$("dialog.form").addEventListener("close", () => { complain(""); box.focus(); });
+/** The focus moves at once: the event of the end comes later, when the person may be elsewhere. */
+function closeForm() { $("dialog.form").close(); complain(""); box.focus(); }
+$("dialog.form").addEventListener("cancel", (event) => { event.preventDefault(); closeForm(); });   // Escape
 $("#add-person").addEventListener("click", () => ask("A new person", "Add", [{name: "name", label: "Name", maxlength: 64}], async (given) => {
   const added = await post("people", {name: given.get("name")});
   if (!added) return false;

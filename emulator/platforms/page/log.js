@@ -23,7 +23,7 @@ const dayOf = (ms) => new Date(ms).toDateString();
 function dayNode(ms) {
   const key = "d" + dayOf(ms), [, old] = drawn.get(key) || [];
   if (old) return old;
-  const label = dayOf(ms) === dayOf(Date.now()) ? "Today" : new Date(ms).toLocaleDateString([], {day: "numeric", month: "long"});
+  const label = dayOf(ms) === dayOf(Date.now() + ahead) ? "Today" : new Date(ms).toLocaleDateString([], {day: "numeric", month: "long"});
   const node = el("div", {class: "day"}, label);
   drawn.set(key, ["", node]);
   return node;

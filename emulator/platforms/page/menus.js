@@ -57,4 +57,4 @@ async function react(message, emoji) {
   const mine = (message.reacted[emoji] ?? []).includes(person);
   await post("react", {chat, message: message.id, person, emoji: platform === "telegram" && mine ? "" : emoji, remove: mine});
 }
-async function remove(message) { await post("delete", {chat, message: message.id, person}); box.focus(); }
+async function remove(message) { box.focus(); await post("delete", {chat, message: message.id, person}); }

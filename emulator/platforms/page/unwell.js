@@ -2,6 +2,7 @@
 const UNWELL_EVERY_MS = 30000;
 async function lookUnwell() {
   const found = await get("/unwell").catch(() => ({unwell: []}));   // the emulator starts again: the page says so elsewhere
+  if (found.now) ahead = found.now - Date.now();
   $(".unwell").hidden = !found.unwell.length;
   $(".unwell").replaceChildren(...found.unwell.map((line) => el("p", {}, line)));
 }

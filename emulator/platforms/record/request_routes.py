@@ -59,7 +59,7 @@ class RequestRoutes:
         if request.match_info["way"] == "out":
             raise web.HTTPBadRequest(text="a call is the bot's own: only a webhook (in-…) can be sent again")
         if not self._send_again(found["platform"], found["ref"]):
-            raise web.HTTPNotFound(text=f"{found['id']} can't be sent again: it is on its way, or it is forgotten")
+            raise web.HTTPNotFound(text=f"{found['id']} can't be sent again: it is being sent, or its record is gone")
         return web.json_response(found, status=201)
 
     def _find(self, request: web.Request) -> dict[str, Any]:

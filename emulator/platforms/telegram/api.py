@@ -14,10 +14,11 @@ from typing import Any
 
 from aiohttp import web
 
+from emulator.base.faults import Fault, Faults
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
-from emulator.platforms.faults import Fault, Faults, hang_up
 from emulator.platforms.initial_people import TelegramBot
+from emulator.platforms.request_parts import hang_up
 from emulator.platforms.store import PlatformStore
 from emulator.platforms.telegram import schema
 from emulator.platforms.telegram.calls import (
@@ -59,7 +60,7 @@ class FakeTelegram:
     def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus, bot: TelegramBot) -> None:
         self._store, self._bus, self._bot, self._clock = store, bus, bot, config.clock
         self.bot_of: Callable[[str], FakeTelegram | None] = lambda token: None  # a managed bot with chats of its own
-        self.faults = Faults(self._clock)
+        self.faults = config.faults.get("telegram") or Faults("telegram", self._clock.now_ms)
         self.files = TelegramFiles(store, bot)
         self.objects = TelegramObjects(store, bot, self.files)
         self.updates = UpdateDelivery(config, store, bus, self._from_webhook)

@@ -5,12 +5,12 @@ Source: https://core.telegram.org/bots/api#making-requests; wording after the op
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
-from emulator.platforms.faults import Fault
+from emulator.base.faults import Fault
 
 MAX_BODY_BYTES = 1 << 20
 MAX_FORM_BYTES = 52 << 20  # a file of 50 MiB, and its other parts
@@ -30,8 +30,7 @@ class TelegramError(Exception):
         return {**answer, "parameters": self.parameters} if self.parameters else answer
 
 
-@dataclass(frozen=True, slots=True)
-class MethodResult:
+class MethodResult(msgspec.Struct, frozen=True):
     """The result of a method, with the description that a few methods add."""
 
     result: Any
@@ -42,16 +41,14 @@ class MethodResult:
         return {**answer, "description": self.description} if self.description else answer
 
 
-@dataclass(frozen=True, slots=True)
-class ApiMethod:
+class ApiMethod(msgspec.Struct, frozen=True):
     """One method of the API: its documented name, and its function."""
 
     name: str
     run: Callable[[Params], Awaitable[MethodResult]]
 
 
-@dataclass(frozen=True, slots=True)
-class TelegramUpload:
+class TelegramUpload(msgspec.Struct, frozen=True):
     """A file in a multipart body; *mime* is what its part says."""
 
     name: str

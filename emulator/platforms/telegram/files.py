@@ -8,10 +8,10 @@ Source: https://core.telegram.org/bots/api#sending-files, #getfile; wording afte
 import base64
 import mimetypes
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from emulator.platforms import file_formats
@@ -36,8 +36,7 @@ _GUESSES: Mapping[str, tuple[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _FileId:
+class _FileId(msgspec.Struct, frozen=True):
     kind: str
     file: str
 

@@ -7,9 +7,10 @@ Source: https://core.telegram.org/bots/api#formatting-options. Offsets and lengt
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+import msgspec
 
 Entity = dict[str, Any]
 
@@ -43,8 +44,7 @@ class MarkupError(ValueError):
     """The markup can't be parsed; the message is Telegram's own, without ``Bad Request:``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Formatted:
+class Formatted(msgspec.Struct, frozen=True):
     """Plain text and its entities, in order of offset."""
 
     text: str

@@ -5,8 +5,9 @@ Messages and edits have one queue per chat, button presses one per person, all o
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import Clock
@@ -57,8 +58,7 @@ _PER_PERSON = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedUpdate:
+class QueuedUpdate(msgspec.Struct, frozen=True):
     """The first update of a queue."""
 
     update_id: int
@@ -73,8 +73,7 @@ class QueuedUpdate:
     due_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class ButtonPress:
+class ButtonPress(msgspec.Struct, frozen=True):
     """A press of a button: instant, chat and person."""
 
     created_ms: int

@@ -51,8 +51,7 @@ class WebhookSettings:
         return kind in self.allowed_updates if self.allowed_updates else kind not in NOT_BY_DEFAULT
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(msgspec.Struct, frozen=True):
     """The result of one attempt: a status, or None with an error."""
 
     status: int | None

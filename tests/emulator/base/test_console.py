@@ -148,3 +148,29 @@ def test_a_line_that_is_nested_without_end_is_text() -> None:
     Console("json", out).line("dispatch", '{"event": ' + "[" * 50_000)
 
     assert json.loads(out.getvalue())["event"] == "process.output"
+
+
+@pytest.mark.parametrize("mode", ["pretty", "json"])
+def test_where_only_errors_are_wanted_there_is_one_line_more_and_the_log_file_has_everything(
+    mode: Literal["pretty", "json"],
+) -> None:
+    out, recorded = io.StringIO(), list[str]()
+    console = Console(mode, out, only_errors=True)
+    console.record_to(recorded.append)
+
+    console.step("db", "fine", 1.0)
+    console.note("a note")
+    console.say("a page of addresses", short="Ready in 1 s", event="emulator.ready")
+    console.say("Stopped.", event="emulator.stopped")
+    console.event("replica", "it is late", level="warning")
+    console.event("ingest", "it ended", level="error")
+    console.line("ingest", LINE)
+    console.line("ingest", LINE.replace('"info"', '"error"'))
+    console.line("ingest", "plain")
+    console.line("ingest", "Traceback", True)
+
+    shown = out.getvalue().splitlines()
+    assert ("Ready in 1 s" if mode == "pretty" else '"emulator.ready"') in shown[0]
+    assert ["it ended" in shown[1], "request.done" in shown[2], "Traceback" in shown[3]] == [True, True, True]
+    assert len(shown) == 4
+    assert len(recorded) == 10

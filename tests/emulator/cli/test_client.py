@@ -16,6 +16,7 @@ from emulator.base.hints import command_line
 from emulator.base.state import FolderLock, StateFolder
 from emulator.cli import client
 from emulator.cli.client import RestClient
+from shared.core.time import clock
 from shared.db.engine.owner_only import replace_text
 
 
@@ -68,6 +69,28 @@ def test_half_a_character_of_an_argument_costs_itself_and_not_the_request() -> N
     ((_, path, body, _),) = asked
     assert path == "/api/users/caf%EF%BF%BD?q=caf%EF%BF%BD"
     assert json.loads(body) == {"name": "caf\ufffd \U0001f600"}
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "ahead_ms"),
+    [
+        (200, {"past": None, "now": 1_900_000_000_000}, None),
+        (200, {"past": {"at": 1_900_000_000_000}, "now": 1}, None),
+        (404, {"error": "Not Found"}, 0),
+    ],
+    ids=["a clock that was moved", "a copy of the past", "an earlier release"],
+)
+def test_the_time_is_that_of_the_rows_and_is_asked_once_where_it_is_needed(
+    status: int, said: dict[str, Any], ahead_ms: int | None
+) -> None:
+    with answering(status, json.dumps(said).encode()) as (url, asked):
+        with client.time_of(RestClient(url)):
+            assert asked == []
+            first, again = clock.now_ms(), clock.now_ms()
+        assert [path for _, path, *_ in asked] == ["/api/past"]
+    expected = 1_900_000_000_000 if ahead_ms is None else clock.machine_ms() + ahead_ms
+    assert expected - 60_000 < first <= again < expected + 60_000
+    assert abs(clock.now_ms() - clock.machine_ms()) < 60_000
 
 
 @pytest.mark.parametrize("segment", ["", ".", "..", "../agents", "a/b"])

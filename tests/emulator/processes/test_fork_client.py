@@ -224,7 +224,7 @@ def test_after_a_renewal_that_does_not_load_the_code_of_before_goes_on(tmp_path:
         (tmp_path / "functions" / "__init__.py").write_text("raise SystemExit('no code')")
         before = fork_client.pid
 
-        with pytest.raises(NotReady, match="go on with the code of before"):
+        with pytest.raises(NotReady, match="keep running the earlier code"):
             await fork_client.renew()
 
         assert fork_client.pid == before

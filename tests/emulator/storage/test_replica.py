@@ -30,7 +30,7 @@ def test_an_unreachable_bucket_is_reported_once_and_so_is_its_return(tmp_path: P
     async def scenario() -> None:
         sock = ports.listen(0).sock
         store = S3Process(
-            folder=tmp_path / "s3", sock=sock, project=ROOT, environment=ENVIRONMENT,
+            folder=tmp_path / "s3", sock=sock, project=ROOT, environment=ENVIRONMENT, faults=tmp_path / "faults.json",
             on_line=lambda _: None, on_trouble=said.append,
         )  # fmt: skip
         await store.start()

@@ -37,7 +37,8 @@ def test_a_stop_during_a_restart_ends_the_new_process(tmp_path: Path) -> None:
     async def scenario() -> None:
         store = StoppedMeanwhile(
             folder=tmp_path / "s3", sock=ports.listen(0).sock, project=ROOT,
-            environment={"PATH": os.environ["PATH"]} | DUMMY_AWS, on_line=lambda _: None, on_trouble=lambda _: None,
+            environment={"PATH": os.environ["PATH"]} | DUMMY_AWS, faults=tmp_path / "faults.json",
+            on_line=lambda _: None, on_trouble=lambda _: None,
         )  # fmt: skip
         await store.start()
         await store.wait_ready()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from emulator.base.clock_page import ClockPage
 from emulator.base.errors import AlreadyInUse, DoesNotExist, EmulatorError, InvalidInput, NotADatabase, WrongFolder
 from emulator.base.state import FolderLock, StateFolder
 from emulator.cli.app import app
@@ -49,6 +50,17 @@ def test_a_restore_brings_back_rows_and_files_and_empties_the_bucket(state: Stat
     assert names(state) == ["before"]
     assert (state.agents / "note.txt").read_text() == "first"
     assert not state.s3.exists()
+
+
+def test_the_clock_of_the_rows_goes_with_them(state: StateFolder) -> None:
+    snapshots.take(state, "real")
+    ClockPage(state.clock).set_to(1_900_000_000_000)
+    snapshots.take(state, "later")
+
+    snapshots.restore(state, "real")
+    assert not state.clock.exists()
+    snapshots.restore(state, "later")
+    assert abs(ClockPage(state.clock).now_ms() - 1_900_000_000_000) < 60_000
 
 
 def test_a_snapshot_has_the_rows_that_only_the_log_of_the_database_has(state: StateFolder) -> None:
@@ -134,23 +146,30 @@ def test_a_seed_leaves_a_bucket_alone_that_has_lost_its_database(state: StateFol
     assert (state.s3 / "object").exists()
 
 
-def test_a_snapshot_leaves_its_neighbours_alone_and_takes_what_can_be_copied(state: StateFolder) -> None:
+def listen_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave a socket there; its whole path may be longer than an address."""
+    with monkeypatch.context() as inside, socket.socket(socket.AF_UNIX) as listening:
+        inside.chdir(folder)
+        listening.bind("program.sock")
+
+
+def test_a_snapshot_leaves_its_neighbours_alone_and_takes_what_can_be_copied(
+    state: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     snapshots.take(state, "a.new")
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(state.agents / "program.sock"))
-        snapshots.take(state, "a")
+    listen_in(state.agents, monkeypatch)
+    snapshots.take(state, "a")
 
     assert {each.name for each in snapshots.find_all(state)} == {"a", "a.new"}
     assert sorted(each.name for each in state.snapshots.iterdir()) == ["a", "a.new"]
     assert [each.name for each in (state.snapshots / "a" / "agents").iterdir()] == ["note.txt"]
 
 
-def test_a_snapshot_that_cannot_be_copied_changes_nothing(state: StateFolder) -> None:
+def test_a_snapshot_that_cannot_be_copied_changes_nothing(state: StateFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a full disk: the copy is whole before anything is deleted."""
     write(state, "kept")
     snapshots.take(state, "good")
-    with socket.socket(socket.AF_UNIX) as listening:  # which nobody can copy
-        listening.bind(str(state.snapshots / "good" / "agents" / "program.sock"))
+    listen_in(state.snapshots / "good" / "agents", monkeypatch)  # which nobody can copy
     write(state, "later")
 
     with pytest.raises(EmulatorError, match="nothing was changed"):

@@ -13,6 +13,7 @@ import pytest
 from aiohttp import web
 
 from emulator.base.door import Door
+from emulator.base.faults import Fault, Faults
 from emulator.base.limited_site import LimitedSite
 from emulator.system.gateway import Gateway, Router, Upstream
 from infra.template.specs import RouteSpec
@@ -298,3 +299,29 @@ def test_the_chat_page_is_passed_on_to_the_platforms() -> None:
             assert await answer.text() == "/chat/telegram/events?x=1"
 
     asyncio.run(scenario())
+
+
+def test_a_slow_network_delays_webhooks_and_no_other_request() -> None:
+    network = Faults("network", lambda: 0)
+    network.add(Fault.parse("network", {"kind": "slow", "delay_ms": 1, "times": 1}))
+
+    async def scenario() -> None:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", _plain)
+        async with served(app) as function:
+            port = int(function.rpartition(":")[2])
+            gateway = Gateway(
+                RULES, lambda _: Upstream(port), status=_ready_status, platforms=lambda: None, door=DOOR,
+                network=network,
+            )  # fmt: skip
+            async with served(gateway.application()) as url, aiohttp.ClientSession() as client:
+                for path, left in (("/api/queue", 1), ("/webhooks/telegram", 0)):
+                    async with client.post(url + path) as answer:
+                        assert answer.status == 200
+                    assert len(network.standing()) == left
+
+    asyncio.run(scenario())
+
+
+async def _plain(_: web.Request) -> web.Response:
+    return web.Response()

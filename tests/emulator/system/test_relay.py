@@ -20,9 +20,9 @@ pytestmark = pytest.mark.e2e
 ANA = "80000000000000001"
 
 
-def test_a_relay_that_lacks_a_setting_ends_the_start_with_its_name() -> None:
+def test_a_relay_that_lacks_a_setting_ends_the_start_with_its_name(tmp_path: Path) -> None:
     async def scenario() -> None:
-        relay = RelayProcess(ROOT, Console("json", io.StringIO()))
+        relay = RelayProcess(ROOT, Console("json", io.StringIO()), tmp_path / "clock")
         with pytest.raises(NotReady, match=r"(?s)ended with code 78.*DISCORD_BOT_TOKEN"):
             await relay.start({"PATH": os.environ["PATH"]})
         await relay.stop()

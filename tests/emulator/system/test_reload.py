@@ -22,4 +22,4 @@ def test_a_failure_to_watch_files_is_reported_and_does_not_end_the_emulator(tmp_
             await reloader.run(asyncio.Event(), since_s=0)
 
     asyncio.run(watch())
-    assert "saved files can't be watched any more" in told.getvalue()
+    assert "saved files can no longer be watched" in told.getvalue()

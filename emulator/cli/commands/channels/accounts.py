@@ -44,11 +44,13 @@ def show_account(api: RestClient, account: Name) -> CommandResult:
 @command(app, "add")
 def add_account(
     api: RestClient,
-    platform: Annotated[Literal["telegram", "discord"], typer.Argument(metavar="PLATFORM")],
+    platform: Annotated[
+        Literal["telegram", "discord"], typer.Argument(metavar="PLATFORM", help="The platform of the bot or app.")
+    ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="A word for it, such as sales.")],
     agent: Agent = None,
 ) -> CommandResult:
-    """Add a further bot or app of a platform. On a running emulator it is there at once, with a chat page."""
+    """Add a further bot or app of a platform. On a running emulator it works at once, with a chat page."""
     made = api.post("accounts", body={"platform": platform, "name": name, **({"agent": agent} if agent else {})})
     account = made["account"]
     if api.state is not None:
@@ -79,7 +81,7 @@ def set_account(
 def remove_account(
     api: RestClient,
     account: Name,
-    force: Annotated[bool, typer.Option("--force", help="Also where responses still wait for it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even if responses still wait for it.")] = False,
 ) -> CommandResult:
     """Take no more webhooks for an account and send nothing more through it. Its chats and their history stay."""
     gone = api.delete("accounts", account, force="true" if force else None)

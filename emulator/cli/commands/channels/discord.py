@@ -36,7 +36,7 @@ Address = Annotated[
     str | None,
     typer.Option("--url", help="Where Discord reaches this host: https://bot.example.com; or DISCORD_WEBHOOK_URL."),
 ]
-TakeOver = Annotated[bool, typer.Option("--take-over", help="Also where the app is connected with another program.")]
+TakeOver = Annotated[bool, typer.Option("--take-over", help="Even if another program has the app.")]
 _LIMIT_S = 60.0
 
 
@@ -126,7 +126,7 @@ def _told(done: CommandRegistration, guild: str | None, address: str | None) -> 
     if not done.is_changed:
         yield "The commands are registered already. Nothing was changed."
     if done.difference.others:
-        yield f"Of other tools, and still there: {', '.join(done.difference.others)}."
+        yield f"Commands of other tools, unchanged: {', '.join(done.difference.others)}."
     if address is None:
         yield (
             "Discord sends them to no webhook yet: set Interactions Endpoint URL, on the page General Information of "

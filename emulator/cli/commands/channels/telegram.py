@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar, cast
 
 import typer
 
-from emulator.base.errors import EmulatorError, UsageError
+from emulator.base.errors import EmulatorError, ExitCode, UsageError
 from emulator.base.hints import command_line
 from emulator.cli import output
 from emulator.cli.commands.channels.adapters import adapter_of
@@ -37,9 +37,8 @@ Address = Annotated[
         "--url", help="Where Telegram reaches this host, such as https://bot.example.com; or TELEGRAM_WEBHOOK_URL."
     ),
 ]
-TakeOver = Annotated[bool, typer.Option("--take-over", help="Also where the bot is connected with another program.")]
+TakeOver = Annotated[bool, typer.Option("--take-over", help="Even if another program has the bot.")]
 _LIMIT_S = 60.0
-_NOT_WELL = 1
 
 
 @app.command("connect")
@@ -120,7 +119,7 @@ def _shown(word: str, url: str | None) -> CommandResult:
     mend = command_line(f"channel telegram connect{_options(account, url)}")
     if is_well(registered):
         return result(_facts(found, registered), FactList(lines))
-    return result(_facts(found, registered), FactList(lines), f"To mend it: {mend}", code=_NOT_WELL)
+    return result(_facts(found, registered), FactList(lines), f"To fix it: {mend}", code=ExitCode.FAILED)
 
 
 def is_well(registered: Registration) -> bool:

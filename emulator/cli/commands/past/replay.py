@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from emulator.base import errors
+from emulator.base.errors import ExitCode
 from emulator.base.terminal import escape
 from emulator.cli.client import RestClient
 from emulator.cli.commands.past.answers import Exchange, comparison, exchange
@@ -85,7 +86,7 @@ def replay(
         comparison(found, then=_title(facts["then"]), now=_title(facts["now"])),
         f"Replayed {count} of {session} in {made}" + (f"; {failed} of the answers failed." if failed else "."),
         f"The replay alone: {api.command_line(f'sessions show {made}')}",
-        code=1 if failed else 0,
+        code=ExitCode.FAILED if failed else 0,
     )
 
 

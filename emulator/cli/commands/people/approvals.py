@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from emulator.base import errors
+from emulator.base.errors import ExitCode
 from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import Limit, command, group
 from emulator.cli.output import (
@@ -87,7 +88,7 @@ def approve(
 
 @command(app, "refuse")
 def refuse(api: RestClient, approval: Id) -> CommandResult:
-    """Refuse. Held messages are dropped, and the requester is told."""
+    """Refuse. Held messages are dropped, and the requester is notified."""
     return _decide(api, approval, {"approve": False})
 
 
@@ -95,7 +96,10 @@ def _decide(api: RestClient, approval: str, decision: dict[str, Any]) -> Command
     done = api.post("approvals", approval, "decide", body=decision)
     if done["problem"]:
         return result(
-            done, done["sentence"], f"The decision is recorded, but the action failed: {done['problem']}", code=1
+            done,
+            done["sentence"],
+            f"The decision is recorded, but the action failed: {done['problem']}",
+            code=ExitCode.FAILED,
         )
     return result(done, done["sentence"])
 

@@ -49,4 +49,4 @@ def revoke(api: RestClient, permission: Id) -> CommandResult:
 
 
 def _owner(of: dict[str, Any]) -> str:
-    return of["grantedName"] if of["holds"] else f"{of['grantedName']} (not in force: may not decide any more)"
+    return of["grantedName"] if of["holds"] else f"{of['grantedName']} (not in force: may no longer decide)"

@@ -25,7 +25,7 @@ def look(url: str, environ: Mapping[str, str], growth: float | None) -> BucketLo
     from infra.litestream import look_into_bucket  # slow imports that no other command needs
     from shared.rest.resources.replication.views import view_storage
 
-    now_ms = clock.now_ms()
+    now_ms = clock.machine_ms()
     try:
         there, found = look_into_bucket(url, environ, now_ms=now_ms)
     except PostroomError as error:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from emulator.base import errors
+from emulator.base.errors import ExitCode
 from emulator.base.terminal import escape
 from emulator.cli import output
 from emulator.cli.commands import frame
@@ -26,7 +27,7 @@ from shared.core.time import clock
 if TYPE_CHECKING:
     from infra.litestream import Comparison, DrillResult
 
-DIFFERS = errors.InvalidInput.exit_code
+DIFFERS = ExitCode.INVALID
 _WARNING = (
     "This kills every function and Litestream with SIGKILL, in the midst of their work. The last commits may exist in "
     "the database file only until they are back"
@@ -62,7 +63,7 @@ def drill(
         if not host.is_emulator and not kill_production:
             raise errors.Unsafe(
                 f"{host.database} is a production database, and this kills its functions: use --no-kill, which "
-                f"proves the replica as well and disturbs no one. To kill all the same: --kill-production"
+                f"also proves the replica and disturbs no one. To kill anyway: --kill-production"
             )
         _confirm(yes, host)
         return _with_a_kill(host, load, folder, quiet=as_json)
@@ -78,7 +79,7 @@ def _confirm(is_confirmed: bool, host: hosts.DrillHost) -> None:
     if not sys.stdin.isatty():
         raise errors.UsageError(f"{_WARNING}: confirm with --yes")
     if not typer.confirm(f"{_WARNING}. Kill the writer of {host.database}?", err=True):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _without_killing(host: hosts.DrillHost) -> CommandResult:

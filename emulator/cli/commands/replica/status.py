@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from emulator.base import environment, errors
+from emulator.base.errors import ExitCode
 from emulator.cli import client, output
 from emulator.cli.client import RestClient
 from emulator.cli.commands import frame
@@ -14,13 +15,12 @@ from emulator.cli.commands.replica import bucket
 from emulator.cli.output import CommandResult, FactList, TextTable, local_time, result
 from shared.core.time.durations import time_span
 
-NOT_WELL = 1
 _SNAPSHOTS = 9
 _BY = {"comparison": "the comparison", "drill": "a drill", "drill_kill": "a drill that killed the writer"}
 
 
 def show_status(state: frame.State = None, url: frame.Url = None, as_json: frame.Json = False) -> None:
-    """Show the replica and what is not well with it. Ends with 1 if anything is not well, 69 if nothing runs there."""
+    """Show the replica and its problems. Ends with 1 if it has one, 69 if nothing runs there."""
     command_result = frame.run_on_either(state, url, of_emulator=_of_emulator, of_postroom=_of_postroom)
     output.write(command_result, as_json=as_json)
     raise typer.Exit(command_result.code)
@@ -50,15 +50,15 @@ def _of_emulator(state: Path) -> CommandResult:
 
 def describe(facts: Mapping[str, Any]) -> CommandResult:
     """The facts of the API for a person."""
-    lines = [f"The replica is {'well' if facts['ok'] else 'NOT WELL'}"]
-    lines += [f"  not well: {problem}" for problem in facts["problems"]]
+    lines = [f"The replica is {'healthy' if facts['ok'] else 'NOT HEALTHY'}"]
+    lines += [f"  problem: {problem}" for problem in facts["problems"]]
     levels = (facts["storage"] or {}).get("levels", [])
     table = TextTable(
         ("level", "files", "size", "newest position", "written"),
         [_level_row(each) for each in levels],
-        "The bucket has not been looked into yet.",
+        "The bucket has not been checked yet.",
     )
-    return result(facts, *lines, FactList(dict(_facts(facts))), table, code=0 if facts["ok"] else NOT_WELL)
+    return result(facts, *lines, FactList(dict(_facts(facts))), table, code=0 if facts["ok"] else ExitCode.FAILED)
 
 
 def _level_row(level: Mapping[str, Any]) -> tuple[str, int, str, str, str]:

@@ -96,14 +96,14 @@ def pause_agent(
     agent: Id,
     reason: Annotated[str | None, typer.Option(help="Why, for other operators.")] = None,
 ) -> CommandResult:
-    """Pause an agent: a turn that runs goes on, and messages wait until `agents resume`."""
+    """Pause an agent: a turn that runs continues, and messages wait until `agents resume`."""
     paused = api.post("agents", agent, "pause", body={} if reason is None else {"reason": reason})
     return result(paused, f"Agent {agent} is paused. To go on: {api.command_line(f'agents resume {agent}')}")
 
 
 @command(app, "resume")
 def resume_agent(api: RestClient, agent: Id) -> CommandResult:
-    """Let a paused agent go on. What waits is answered in order."""
+    """Resume a paused agent. What waits is answered in order."""
     resumed = api.post("agents", agent, "resume")
     return result(resumed, f"Agent {agent} {'goes on' if resumed['resumed'] else 'was not paused'}.")
 
@@ -117,7 +117,7 @@ def _pause(of: dict[str, Any]) -> dict[str, Any]:
     if "paused" not in of:
         return {}
     pause = of["paused"]
-    until = local_time(pause["until"]) if pause["until"] else "until it is mended or resumed"
+    until = local_time(pause["until"]) if pause["until"] else "until it is fixed or resumed"
     return {"paused": pause["reason"], "paused since": local_time(pause["since"]), "paused until": until}
 
 

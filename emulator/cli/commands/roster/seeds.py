@@ -28,7 +28,7 @@ File = Annotated[
 
 
 def show_differences(api: RestClient, file: File = None) -> CommandResult:
-    """Show how postroom.toml and the database differ. Ends with 1 if they do; the database is in use."""
+    """Show how postroom.toml and the database differ. Ends with 1 if they do; what counts is the database."""
     path, named = _read(file)
     found = _differences(api, named)
     follow = api.command_line(f"seed --apply{_again(file)}")
@@ -46,7 +46,10 @@ def seed(
         bool, typer.Option("--delete", help="Also delete agents and teams that are only in the database.")
     ] = False,
 ) -> CommandResult:
-    """Apply postroom.toml to the database, all of it or nothing. Settings that it does not name stay."""
+    """Show what postroom.toml would change in the database; with --apply change it, all or nothing.
+
+    Settings that the file does not name stay.
+    """
     path, named = _read(file)
     if not apply:
         found = _differences(api, named)

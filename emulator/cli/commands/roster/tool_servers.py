@@ -36,7 +36,7 @@ def list_servers(api: RestClient) -> CommandResult:
 def add_server(
     api: RestClient,
     name: Name,
-    words: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="The words that start it.")],
+    words: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="Its command line.")],
 ) -> CommandResult:
     """Start the server here, ask it for its tools, and put both on the list. One that changes leaves its agents."""
     program = shutil.which(words[0])

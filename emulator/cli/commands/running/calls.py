@@ -11,6 +11,7 @@ import apsw
 import typer
 
 from emulator.base import errors
+from emulator.base.errors import ExitCode
 from emulator.base.hints import STATE
 from emulator.base.state import StateFolder
 from emulator.cli import client
@@ -43,7 +44,7 @@ def list_ticks(state: State = STATE, as_json: frame.Json = False) -> None:
 
 @cron_app.command("next")
 def list_next(
-    count: Annotated[int, typer.Option(min=1, max=1000, help="So many.")] = 5,
+    count: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 5,
     state: State = STATE,
     as_json: frame.Json = False,
 ) -> None:
@@ -154,7 +155,7 @@ def _call(state: Path, function: str, method: str, path: str, headers: dict[str,
         *([text] if text else []),
         *(f"log   {each.get('level', '')} {each['event']} {_rest(each)}" for each in lines),
         *(f"rows  {count} more in {table}" for table, count in new.items()),
-        code=0 if status < 400 else 1,
+        code=ExitCode.DONE if status < 400 else ExitCode.FAILED,
     )
 
 

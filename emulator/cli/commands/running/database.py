@@ -10,6 +10,7 @@ import apsw
 import typer
 
 from emulator.base import errors
+from emulator.base.errors import ExitCode
 from emulator.base.hints import STATE
 from emulator.base.state import StateFolder
 from emulator.base.terminal import escape
@@ -30,12 +31,12 @@ def db(
     """Ask the database by SQL, also while the emulator runs. Nothing changes without --write."""
     database = StateFolder(state.resolve()).database
     if not database.exists():
-        frame.fail(f"there is no database in {state}", errors.DoesNotExist.exit_code)
+        frame.fail(f"there is no database in {state}", ExitCode.MISSING)
     if write and not yes:
         if not sys.stdin.isatty():
-            frame.fail("--write changes rows unseen by the functions: confirm with --yes", errors.UsageError.exit_code)
+            frame.fail("--write changes rows unseen by the functions: confirm with --yes", ExitCode.USAGE)
         if not typer.confirm(f"Change rows of {database}, unseen by the functions?"):
-            raise typer.Exit(1)
+            raise typer.Exit(ExitCode.FAILED)
     conn = open_connection(database, readonly=not write)
     if sql is not None:
         frame.end_with(lambda: _answer(conn, sql), as_json=as_json)

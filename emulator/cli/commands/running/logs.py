@@ -15,6 +15,7 @@ import typer
 
 from emulator.base import errors
 from emulator.base.console import Console
+from emulator.base.errors import ExitCode
 from emulator.base.hints import STATE, command_line
 from emulator.base.log_file import OLDER_FILES
 from emulator.base.state import StateFolder
@@ -31,14 +32,17 @@ Wanted = Callable[[str, dict[str, Any]], bool]
 
 def logs(
     functions: Annotated[
-        list[str] | None, typer.Argument(metavar="[FUNCTION]…", help="ingest, dispatch, …, emulator; all without")
+        list[str] | None,
+        typer.Argument(
+            metavar="[FUNCTION]…", help="Only of these: ingest, dispatch, …, emulator. Without one: of all."
+        ),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines until Ctrl-C.")] = False,
     since: Annotated[str | None, typer.Option(help="Only the last time, such as 30s, 5m or 2h.")] = None,
     level: Annotated[Level, typer.Option(help="This level or a worse one.")] = "debug",
     message: Annotated[str | None, typer.Option(help="Only lines that name this message (or any other id).")] = None,
     grep: Annotated[str | None, typer.Option(help="Only lines in which this regular expression is found.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="The last lines, so many.")] = 200,
+    limit: Annotated[int, typer.Option(min=1, help="How many of the last lines.")] = 200,
     state: Annotated[Path, typer.Option(help="The state folder of the emulator.")] = STATE,
     as_json: Annotated[bool, typer.Option("--json", help="Print each line as one JSON object.")] = False,
 ) -> None:
@@ -48,7 +52,7 @@ def logs(
     if not file.exists():
         frame.fail(
             f"there is no log in {state} yet: start the emulator with `{command_line('run', state)}`",
-            errors.DoesNotExist.exit_code,
+            ExitCode.MISSING,
         )
     console = Console("json" if as_json else "pretty", sys.stdout)
     with file.open(encoding="utf-8", errors="replace") as newest:
@@ -68,7 +72,7 @@ def _filter(functions: Sequence[str], level: Level, since: str | None, message: 
         InvalidInput: an option's value can't be used.
     """
     try:
-        oldest = None if since is None else clock.now_ms() - parse_ms(since)
+        oldest = None if since is None else clock.machine_ms() - parse_ms(since)
         pattern = re.compile(grep or "")
         least = _LEVELS.index(level)
     except re.error as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 _TEST = '''"""{title}
 
-It sends the webhook again through the fake Telegram, and is red until the fault is mended. Run it against an emulator:
+It sends the webhook again through the fake Telegram, and is red until the fault is fixed. Run it against an emulator:
 
     emulator exec -- pytest {{this file}}
 """

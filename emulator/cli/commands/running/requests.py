@@ -69,7 +69,10 @@ def show_request(api: RestClient, request: Request, account: Account = None) -> 
 
 @command(app, "replay")
 def replay_request(api: RestClient, request: Request, account: Account = None) -> CommandResult:
-    """Send a webhook again as it was, and show how the bot answers now. A message that it took it drops as a copy."""
+    """Send a webhook again as it was, and show how the bot answers now.
+
+    A message that it has taken already is dropped as a copy.
+    """
     sent = _call(api, account, "POST", f"/{request}/replay")
     deadline = time.monotonic() + _LIMIT_S
     while time.monotonic() < deadline:
@@ -94,7 +97,7 @@ def export_request(
     to: Annotated[Path | None, typer.Option(help="The file to write; default: test_REQUEST.py here.")] = None,
     account: Account = None,
 ) -> CommandResult:
-    """Write a pytest that sends the webhook again, and is red until the bot, or its call, is answered well.
+    """Write a pytest that sends the webhook again, and is red until the bot takes it or its call succeeds.
 
     Of a call (out-…) it sends the webhook before it in its chat, and waits for the same call.
     """
@@ -114,7 +117,7 @@ def export_request(
         raise errors.InvalidInput(f"{file} can't be written: {error.strerror}") from None
     return result(
         {"file": str(file), "request": found["id"]},
-        f"{file} is written. It is red until the fault is mended:",
+        f"{file} is written. It is red until the fault is fixed:",
         f"  {api.command_line('exec')} -- pytest {file}",
     )
 
@@ -124,7 +127,8 @@ def _call(api: RestClient, account: str | None, method: str, path: str, query: d
     if api.state is None:
         raise errors.UsageError("requests are recorded by an emulator: use --state, not --url")
     if path and not _REQUEST.fullmatch(path):
-        raise errors.InvalidInput(f"{path[1:]!r} is no request: `{api.command_line('requests list')}` names them")
+        name = path.removeprefix("/").removesuffix("/replay")
+        raise errors.InvalidInput(f"{name!r} is no request: `{api.command_line('requests list')}` names them")
     base = f"/accounts/{quote(account, safe='')}" if account else ""
     named = {name: half_characters.mend(str(value)) for name, value in (query or {}).items() if value is not None}
     return client.ask_platforms(

@@ -12,27 +12,18 @@ import apsw
 import typer
 
 from emulator.base import errors
+from emulator.base.clock_page import followed
 from emulator.base.hints import STATE, command_line
 from emulator.base.state import StateFolder, find_running
 from emulator.cli import client
 from emulator.cli.commands import frame
 from emulator.cli.output import CommandResult, result
+from emulator.storage import due
 from shared.core.time import clock
 from shared.db.engine.connection import open_connection
 
 _LOOK_EVERY_S = 0.05
 T = TypeVar("T")
-# What somebody has to do first is left out: an answer that a client fetches, and what waits behind a pause.
-_IDLE = """
-    SELECT NOT EXISTS (SELECT 1 FROM messages WHERE status = 'processing')
-       AND NOT EXISTS (SELECT 1 FROM messages m
-                        WHERE m.status = 'pending' AND m.trigger = 1 AND coalesce(m.process_after, 0) <= :now
-                          AND NOT EXISTS (SELECT 1 FROM agent_pauses p WHERE p.agent = m.agent AND p.state = 'paused'))
-       AND NOT EXISTS (SELECT 1 FROM responses WHERE status = 'delivering')
-       AND NOT EXISTS (SELECT 1 FROM responses r JOIN chats c ON c.id = r.chat_id
-                        WHERE r.status = 'pending' AND coalesce(r.deliver_after, 0) <= :now AND c.status = 'active'
-                          AND NOT EXISTS (SELECT 1 FROM channel_pauses p WHERE p.channel = r.channel))
-"""
 
 Timeout = Annotated[float, typer.Option(min=0, help="Seconds to wait at most.")]
 State = Annotated[Path, typer.Option(help="The state folder of the emulator.")]
@@ -78,7 +69,8 @@ def wait(
         _until(lambda: _is_ready(folder), timeout, late)
         if condition != "ready":
             left = timeout - (time.monotonic() - begun)
-            _until(_on_rows(folder, condition), left, f"{condition!r} was not true within {timeout:g} s")
+            with followed(folder.clock):
+                _until(_on_rows(folder, condition), left, f"{condition!r} was not true within {timeout:g} s")
         took_s = time.monotonic() - begun
         return result({"condition": condition, "seconds": round(took_s, 3)}, f"{condition}, after {took_s:.1f} s")
 
@@ -99,7 +91,7 @@ def _on_rows(folder: StateFolder, condition: str) -> Callable[[], bool]:
         InvalidInput: it is no SELECT that this database understands.
     """
     conn = open_connection(folder.database, readonly=True)
-    sql = _IDLE if condition == "idle" else condition
+    sql = due.IDLE if condition == "idle" else condition
 
     def holds() -> bool:
         try:

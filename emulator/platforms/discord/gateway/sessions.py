@@ -6,8 +6,9 @@ Source: https://discord.com/developers/docs/events/gateway (intents, sequence nu
 import secrets
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from emulator.platforms.store import FakeChat
 
@@ -21,15 +22,14 @@ _HIDDEN: Mapping[str, Any] = {"content": "", "embeds": [], "attachments": [], "c
 Send = Callable[[Mapping[str, Any]], None]
 
 
-@dataclass(slots=True)
-class GatewaySession:
+class GatewaySession(msgspec.Struct):
     """One session. *send* queues a payload on its connection; None while it has no connection."""
 
     id: str
     intents: int
     send: Send | None
     seq: int = 0
-    kept: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
+    kept: deque[dict[str, Any]] = msgspec.field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
 
     def dispatch(self, name: str, data: Mapping[str, Any]) -> None:
         """Number an event, keep it, and send it if there is a connection."""

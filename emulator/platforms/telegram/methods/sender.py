@@ -1,8 +1,9 @@
 """What all methods that write share: where a message goes, its row, its edit, and the event for the chat page."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import Clock
@@ -18,8 +19,7 @@ NOT_MODIFIED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TelegramSender:
+class TelegramSender(msgspec.Struct, frozen=True):
     """Adds and changes messages of the bot."""
 
     clock: Clock

@@ -9,9 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.cli.app import app
+from shared.db.engine import past, restore_proofs
 from shared.db.engine.connection import open_connection, transaction
+from shared.db.engine.past import Past
 from shared.db.roster import agent_pauses
 from shared.roster.new_database import prepare_database
+from tests.shared.db.replica.test_replica_report import HOUR, PROOF
 
 
 @pytest.fixture
@@ -38,7 +41,7 @@ def test_a_problem_is_shown_with_what_mends_it_and_ends_with_1(project: Path) ->
         "problem  settings    settings: .env:1: POSTROOM_LEASH is none of the words 'auto', 'off' or 'required'"
         in shown.stdout
     )
-    assert "to mend it: correct the value" in shown.stdout
+    assert "to fix it: correct the value" in shown.stdout
 
 
 def test_the_database_of_an_installation_is_checked_by_its_setting(
@@ -81,4 +84,17 @@ def test_a_paused_agent_is_a_warning_with_its_reason(project: Path, monkeypatch:
     shown = CliRunner().invoke(app, ["doctor"])
     assert "assistant is paused (auth), and its messages wait: 401: expired" in shown.stdout
     assert "warning  needs you   agent assistant" in shown.stdout
-    assert "When it is mended: emulator agents resume assistant" in shown.stdout
+    assert "When it is fixed: emulator agents resume assistant" in shown.stdout
+
+
+def test_a_copy_of_the_past_is_judged_as_of_its_instant(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, copied = project / "own.db", Past("file:///replica", "", "0000000000000009", "2026-11-27T10:00:00Z")
+    prepare_database(path)
+    conn = open_connection(path)
+    with transaction(conn):
+        past.mark(conn, copied)
+        restore_proofs.add(conn, PROOF._replace(made_at=past.now_ms(copied) - 48 * HOUR))
+    conn.close()
+    monkeypatch.setenv("POSTROOM_DB", str(path))
+    shown = CliRunner().invoke(app, ["doctor"])
+    assert "a restore of 2 d ago was the database" in shown.stdout

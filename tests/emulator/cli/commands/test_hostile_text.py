@@ -111,6 +111,8 @@ COMMANDS = {
     "dropped": [],
     "search": ["forged"],
     "why": ["--sender", "5"],
+    "import nanoclaw": [HOSTILE],
+    "import tinyagi": [HOSTILE],
     "diff": [],
     "seed": [],
 }
@@ -133,9 +135,11 @@ MORE = {  # further rows of some commands
 ELSEWHERE = {"run", "exec", "chat", "status", "doctor", "tools", "validate", "version", "data reset", "verify"}
 ELSEWHERE |= {  # test_run_detached, test_logs and test_database
     *("stop", "wait", "logs", "invoke", "cron list", "cron next", "cron run", "db"),
+    *("clock show", "clock jump", "clock freeze", "clock resume", "clock speed", "clock reset"),
     *("fault add", "fault list", "fault lift", "fault kill", "fault hang"),
-    *("data snapshot", "data restore", "data seed", "data list"),
+    *("data snapshot", "data restore", "data seed", "data list", "export"),
     "tool-servers add",
+    *("upgrade", "rollback", "prove"),
     "replica drill",
     "channel discord connect",
     "channel discord register",

@@ -154,7 +154,7 @@ def test_completed_messages_are_listed_and_filtered(postroom: Postroom) -> None:
     one = ["messages", "list", "--status", "completed", "--limit", "1"]
     head, line, _, older = postroom.run(*one).stdout.splitlines()
     assert (head.split()[-2:], line.split()[0]) == (["why", "until"], "m_11")
-    assert "Agent assistant read it, and said nothing to it alone." in line
+    assert "Agent assistant read it, and did not answer it separately." in line
     assert older.startswith("Older ones: --before ")
     for filters, found in (
         ([], ["m_11", "m_10"]),

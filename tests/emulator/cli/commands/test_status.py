@@ -1,17 +1,20 @@
 """``emulator status`` and ``emulator verify`` of a Postroom elsewhere."""
 
+import io
 import json
 import socket
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from emulator.base import errors
-from emulator.cli import client
+from emulator.cli import client, output
 from emulator.cli.app import app
 from emulator.cli.client import RestClient
 from emulator.cli.commands import status
 from emulator.cli.output import local_time
+from emulator.system.components import of_storage
 from shared.core.time import clock
 from shared.db.engine import meta
 from shared.db.engine.connection import transaction
@@ -64,7 +67,7 @@ def test_an_agent_that_can_not_work_is_named_and_one_paused_by_hand_is_not(postr
     postroom.run("agents", "pause", "assistant", "--reason", "on holiday")
     try:
         assert not any("assistant" in each for each in needs(postroom))
-        sentence = "agent assistant is paused (by_hand), and its messages wait: on holiday. When it is mended: emulator"
+        sentence = "agent assistant is paused (by_hand), and its messages wait: on holiday. When it is fixed: emulator"
         assert f"  as you want it: {sentence} agents resume assistant" in postroom.run("status", code=1).stdout
     finally:
         postroom.run("agents", "resume", "assistant")
@@ -77,7 +80,7 @@ def test_a_deaf_channel_and_a_used_up_budget_are_named(postroom: Postroom) -> No
         budgets.put(postroom.conn, None, "day", "tokens", 0, now_ms=NOW)
     try:
         said = postroom.run("status", code=1).stdout
-        assert "  needs you: telegram receives nothing: no webhook is registered. To mend it: " in said
+        assert "  needs you: telegram receives nothing: no webhook is registered. To fix it: " in said
         assert "  needs you: the budget in tokens of all agents for this day is used up, so messages wait" in said
     finally:
         postroom.conn.execute("DELETE FROM channel_watches")
@@ -92,6 +95,55 @@ def test_a_time_is_told_in_the_same_words_here_and_elsewhere() -> None:
     assert next(iter(status._emulator_lines(facts))) == "emulator[7] ready, up 48 min 42 s, state /s"
     elsewhere = {"replica": None, "uptime": 2922, "functions": {}, "lastSweep": None}
     assert status._health(elsewhere, None)["api"] == "up, for 48 min 42 s"
+
+
+LAG = "the bucket does not answer"
+
+
+@pytest.mark.parametrize(
+    ("down", "silent", "lag", "durability", "told"),
+    [
+        (None, None, None, "local", []),
+        ("it ended with code 3", "S3 is silent", None, "local", ["S3 is down: it ended with code 3"]),
+        (None, "S3 is silent", LAG, "local", ["S3 is silent", f"replication is behind: {LAG} (the rows are safe on"]),
+        (None, None, LAG, "replicated", [f"replication is behind: {LAG}. What waits for it by POSTROOM_DURABILITY="]),
+    ],
+    ids=["well", "down", "silent, so behind", "behind, and waited for"],
+)
+def test_s3_and_a_replica_that_is_behind_are_told_in_the_same_words_here_and_elsewhere(
+    down: str | None, silent: str | None, lag: str | None, durability: str, told: list[str]
+) -> None:
+    sentences = of_storage(down, silent, lag, durability)
+    assert [each.startswith(start) for each, start in zip(sentences, told, strict=True)] == [True] * len(told)
+    stops, needs = (sentences, []) if durability == "replicated" else ([], sentences)
+    of_both = {"notReady": stops, "needsYou": needs, "asWanted": []}
+    here = list(status._emulator_lines({
+        **of_both, "pid": 7, "ready": not stops, "state": "/s", "uptime_s": 1, "urls": {}, "functions": [],
+        "proven": None,
+    }))  # fmt: skip
+    assert here[0].startswith("emulator[7] NOT READY" if stops else "emulator[7] ready")
+    health = {**of_both, "ok": not sentences, "replica": {"problem": lag}, "uptime": 1, "functions": {}}
+    answers = {"health": {**health, "lastSweep": None}, "status": {"replica": None}}
+    found = status._of_postroom(Elsewhere(answers))
+    elsewhere = io.StringIO()
+    output.write(found, as_json=False, stream=elsewhere)
+    lines = elsewhere.getvalue().splitlines()
+    assert lines[0] == f"Postroom at http://elsewhere: {'NOT READY' if stops else 'ready'}"
+    of_replica = [each for each in here if each.startswith(("  not ready: ", "  needs you: "))]
+    assert of_replica == lines[1 : 1 + len(told)]
+    assert f"replica  {lag or 'up to date'}" in " ".join(lines)
+    assert found.code == (1 if told else 0)
+
+
+class Elsewhere(RestClient):
+    """A Postroom that answers from a table."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        super().__init__("http://elsewhere", None)
+        object.__setattr__(self, "answers", answers)
+
+    def get(self, *path: Any, **query: Any) -> Any:
+        return self.answers[path[0]]
 
 
 def test_what_runs_is_well(postroom: Postroom, monkeypatch: pytest.MonkeyPatch) -> None:

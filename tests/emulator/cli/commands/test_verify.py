@@ -29,6 +29,7 @@ def add(running: Emulator, agent: str) -> None:
 
 
 @pytest.mark.e2e
+@pytest.mark.long
 def test_a_restore_from_the_bucket_equals_the_running_database(running: Emulator) -> None:
     add(running, "kept")
     sentence = command(running.project, "verify")
@@ -42,6 +43,7 @@ def test_a_restore_from_the_bucket_equals_the_running_database(running: Emulator
 
 
 @pytest.mark.e2e
+@pytest.mark.long
 def test_a_bucket_with_missing_files_can_not_be_restored(running: Emulator) -> None:
     store = open_store(running.instance["urls"]["replica"], running.instance["environment"])
     place = lease_record.newest_prefix(store, lease_record.read(store))

@@ -44,7 +44,7 @@ def test_a_message_of_a_paused_agent_is_explained_with_the_command_that_helps(po
     postroom.run("agents", "pause", "assistant", "--reason", "on holiday")
     try:
         said = postroom.run("why", "m_2").stdout
-        assert facts(said)["why"] == "Agent assistant is paused: on holiday. It goes on when you resume the agent."
+        assert facts(said)["why"] == "Agent assistant is paused: on holiday. It continues when you resume the agent."
         assert "agents resume assistant" in said.splitlines()[-1]
         assert postroom.json("why", "m_2")[0]["state"] == "agent_paused"
     finally:

@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from tests.emulator.platforms.page.test_chat import ANA, GROUP, LAST, say
+from tests.emulator.platforms.page.conversation import ANA, GROUP, LAST, say
 
 pytestmark = pytest.mark.browser
 

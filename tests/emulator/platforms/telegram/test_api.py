@@ -327,7 +327,7 @@ def test_injected_faults(play):
         async with world.session.post(
             world.platforms.url + "/control/telegram/faults", json={"kind": "melt"}
         ) as response:
-            assert (response.status, (await response.json())["error"][:15]) == (400, "kind must be on")
+            assert (response.status, (await response.json())["error"][:15]) == (400, "the kind of a f")
 
     play(scenario)
 

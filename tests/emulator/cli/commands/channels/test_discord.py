@@ -153,7 +153,7 @@ def test_a_token_of_another_application_is_mended_by_the_setting_that_is_printed
     watch = look(conn, NOW)
     assert watch.code == "failing"
     sentence = channel_watch.sentence(watch)
-    set_name, value = re.search(r"To mend it: set (\w+)=(\w+), and start Postroom again$", sentence).groups()
+    set_name, value = re.search(r"To fix it: set (\w+)=(\w+), and start Postroom again$", sentence).groups()
     assert set_name in invoke("connect").output
     monkeypatch.setenv(set_name, value)
     assert look(conn, NOW + 1).state == "well"

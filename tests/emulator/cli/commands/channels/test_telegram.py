@@ -207,7 +207,7 @@ def test_what_does_not_come_here_is_shown_with_what_mends_it(server: Server) -> 
     assert f"channel telegram connect --url {URL}" in shown
     assert {path.rpartition("/")[2] for path in server.paths} == {"getMe", "getWebhookInfo", "getMyCommands"}
     run("connect", "--url", URL)
-    assert "To mend it" not in run("show", "--url", URL).stdout
+    assert "To fix it" not in run("show", "--url", URL).stdout
 
 
 def test_without_an_address_or_settings_it_says_what_is_missing(

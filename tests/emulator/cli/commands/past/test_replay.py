@@ -173,6 +173,18 @@ def test_an_agent_that_was_paused_then_is_told_at_once(postroom: Postroom, sessi
     assert len(postroom.json("replay", session, "--agent", "reviewer")["messages"]) == 3
 
 
+def test_every_command_counts_from_the_instant_of_the_copy(postroom: Postroom, session: str) -> None:
+    """Not from this machine's: what was said minutes before that instant is not months old."""
+    at = 1_795_396_455_999  # the end of the second that the mark names
+    last, made = at - 5 * 60_000, at - 26 * 3_600_000
+    postroom.conn.execute("UPDATE sessions SET last_active = ? WHERE session_id = ?", (last, session))
+    postroom.conn.execute("UPDATE messages SET created_at = ? WHERE message_id = ?", (made, ids(postroom)[0]))
+    (line,) = [each for each in postroom.run("sessions", "list").stdout.splitlines() if each.startswith(session)]
+    assert line.rstrip().endswith("5 min ago")
+    listed = postroom.json("messages", "list", "--status", "completed", "--since", "27h", "--until", "25h")
+    assert [each["id"] for each in listed] == ids(postroom)[:1]
+
+
 def message(id_: str, **fields: object) -> dict[str, object]:
     return {"messageId": id_, "kind": "chat", "trigger": True, **fields}
 

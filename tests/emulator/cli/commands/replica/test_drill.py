@@ -51,7 +51,7 @@ def run(*arguments):
 def test_a_production_host_is_not_killed_without_a_flag_of_its_own(production):
     refused = run("--yes")
     assert refused.exit_code == 77
-    assert "use --no-kill, which proves the replica as well and disturbs no one" in refused.stderr
+    assert "use --no-kill, which also proves the replica and disturbs no one" in refused.stderr
     unconfirmed = run("--kill-production")
     assert unconfirmed.exit_code == 64
     assert "confirm with --yes" in unconfirmed.stderr
@@ -191,7 +191,7 @@ def test_functions_never_stay_dead_because_of_a_drill(ends):
         death = WriterDeath(processes.components(), console, kill_limit_s=0.05, held_limit_s=0.05 if ends else 30)
         if ends:
             assert await death.kill() == {"litestream": 2, "functions": [1]}
-            with pytest.raises(NotReady, match="another drill holds"):
+            with pytest.raises(NotReady, match="another drill keeps"):
                 await death.kill()
         else:
             with pytest.raises(NotReady, match="everything is brought back"):

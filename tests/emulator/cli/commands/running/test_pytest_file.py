@@ -1,4 +1,4 @@
-"""An exported request is a pytest that is red until the fault is mended."""
+"""An exported request is a pytest that is red until the fault is fixed."""
 
 import asyncio
 

@@ -1,0 +1,82 @@
+"""The chat page while the emulator is away, with very much to show, and on a phone, in a real browser."""
+
+import pytest
+
+from tests.emulator.platforms.page.conversation import ANA, BODIES, ROWS, say
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_page_goes_on_after_the_emulator_was_away(browse):
+    async def scenario(world, tab):
+        await say(tab, "before")
+        await tab.run("window.stayed = true")
+        await world.platforms.stop()
+        await tab.until("document.body.dataset.live === 'no'")
+        tab.problems.clear()
+        await world.start()
+        await world.say("after")
+        await tab.until(f"document.body.dataset.live === 'yes' && {BODIES}.join() === 'before,after'")
+        assert await tab.run("window.stayed")
+        tab.problems.clear()  # refused connections
+
+    browse(scenario)
+
+
+def test_thousands_of_messages_stay_quick(browse):
+    async def before(world):
+        chat = world.platforms._store.chat("telegram", ANA)
+        with world.platforms._store.conn:
+            for number in range(1, 5001):
+                said = {"author": ANA, "is_bot": False, "text": f"number {number}", "detail": {}, "now_ms": number}
+                world.platforms._store.add_message(chat, str(number), **said)
+
+    async def scenario(world, tab):
+        assert await tab.until(f"{ROWS}.length") == 150
+        assert await tab.run(f"{BODIES}.at(-1)") == "number 5000"
+        await tab.run("document.querySelector('.log').scrollTop = 0")
+        assert await tab.until(f"{ROWS}.length === 300 && {BODIES}[0]") == "number 4701"
+        await tab.run("document.querySelector('.log').scrollTop = 1e9")
+        await tab.until("document.querySelector('.log').dataset.low === 'yes'")
+        chat = world.platforms._store.chat("telegram", ANA)
+        for number in range(5001, 5401):  # at once, as in a flood
+            said = {"author": ANA, "is_bot": False, "text": f"number {number}", "detail": {}, "now_ms": number}
+            world.platforms._store.add_message(chat, str(number), **said)
+            world.platforms._bus.publish("message", {"platform": "telegram", "chat": ANA, "id": str(number)})
+        await tab.until(f"{BODIES}.at(-1) === 'number 5400' && {ROWS}.length === 700")
+        await tab.until("isLow(document.querySelector('.log'))")
+        drawing = await tab.run(
+            "(() => { const from = performance.now(); drawLog(); return performance.now() - from; })()"
+        )
+        assert drawing < 250
+
+    browse(scenario, before=before)
+
+
+def test_a_phone_shows_one_thing_at_a_time(browse):
+    async def scenario(world, tab):
+        shown = "['.side', 'main', 'section.happened'].filter((name) => document.querySelector(name).offsetWidth)"
+        assert await tab.run(shown) == ["main"]
+        await say(tab, "a very long word: " + "x" * 300)
+        await world.bot("sendMessage", chat_id=int(ANA), text="<pre>" + "y" * 300 + "</pre>", parse_mode="HTML")
+        await world.bot("sendMessage", chat_id=int(ANA), text="<b>" + "z" * 300, parse_mode="HTML")
+        await tab.until("document.querySelector('.refused')")
+        for view, button in (
+            ("main", None),
+            (".side", "#back"),
+            ("main", "li button"),
+            ("section.happened", "#show-events"),
+        ):
+            if button:
+                await tab.click(button)
+            assert await tab.until(f"{shown}.join() === '{view}' && {shown}") == [view]
+            assert await tab.run("document.documentElement.scrollWidth <= innerWidth")
+            cut = f"{ROWS}.filter((row) => row.querySelector('.bubble').offsetWidth > row.clientWidth).length"
+            assert await tab.run(cut) == 0
+            small = """[...document.querySelectorAll('button, select, input, textarea, a')].filter((node) => {
+                const box = node.getBoundingClientRect();
+                return box.width && box.height < 24;
+            }).map((node) => node.outerHTML.slice(0, 90))"""
+            assert [one for one in await tab.run(small) if "checkbox" not in one] == []
+
+    browse(scenario, width=390, height=780)
