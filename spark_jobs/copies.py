@@ -158,7 +158,7 @@ def _declared(
 ) -> ReplicaTable:
     """The declaration; *columns* as COLUMNS gives them."""
     if not strict:
-        raise OptionInvalid(f"table {name!r} is not STRICT: its rows may hold any type, so it has no schema")
+        raise OptionInvalid(f"table {name!r} is not STRICT: its columns take any type, so it has no schema")
     odd = [column for column, declared, *_ in columns if declared.upper() not in _TYPES]
     if odd:
         raise OptionInvalid(f"table {name!r} has columns of type ANY, which has no Spark type: {', '.join(odd)}")

@@ -130,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = arguments_of(
         JOB, "Daily message volume per channel, from a Litestream replica, or with --mart from a mart."
     )
-    parser.add_argument("--tz", type=time_zone, default="UTC", help="the zone whose days are meant (default UTC)")
+    parser.add_argument("--tz", type=time_zone, default="UTC", help="the time zone of the days (default UTC)")
     options = parser.parse_args(argv)
 
     def do(spark: SparkSession, pin: Pin) -> str:

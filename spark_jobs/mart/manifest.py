@@ -114,7 +114,7 @@ class MartManifest:
             facts = json.loads(body)
             if facts.pop("format") != FORMAT:
                 raise MartInvalid(
-                    "a later release of Postroom wrote this mart: use that one, or publish anew elsewhere"
+                    "a later release of Postroom wrote this mart: use that one, or publish to another place"
                 )
             privacy = _privacy_of(facts.pop("privacy"))
             tables = {name: _table_of(each) for name, each in facts.pop("tables").items()}

@@ -23,6 +23,7 @@ import pyarrow as pa
 from pyarrow import fs
 from pyarrow import parquet as pq
 
+from shared.core import durability
 from spark_jobs.command_line import locked_folder
 from spark_jobs.mart.manifest import NAME, MartInvalid, MartManifest
 from spark_jobs.replicas.bucket import open_bucket, read_object, replace_object
@@ -97,7 +98,7 @@ class _Folder:
         path.touch(mode=0o600)
         path.write_bytes(manifest.to_json())
         for written in self._next.rglob("*"):
-            _flush(written)
+            durability.sync(written)
         whole = self._next.with_name(f"{manifest.generation:06d}")
         shutil.rmtree(whole, ignore_errors=True)  # of a run that ended before it became the present one
         self._next.rename(whole)
@@ -105,7 +106,7 @@ class _Folder:
         link.unlink(missing_ok=True)
         link.symlink_to(Path("generations") / whole.name)
         link.replace(self._link)
-        _flush(self._root)
+        durability.sync(self._root)
         self._delete_old(whole.name, keep_before=not forget)
 
     def end(self) -> None:
@@ -173,11 +174,3 @@ def present(place: str) -> tuple[MartManifest, Any, str]:
             f"there is no mart at {place.partition('?')[0]}: make one with `python -m spark_jobs publish`"
         )
     return MartManifest.from_json(body), files, base
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

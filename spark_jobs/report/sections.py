@@ -154,9 +154,7 @@ def _deliveries(facts: Facts, days: Sequence[date]) -> Section:
     figures = [Figure("Delivered", stacked(days, _values(rows, "channel", "delivered"), number, f"Delivered. {says}"))]
     if any(total(rows, column) for column in bad.values()):
         values = {label: _counts(rows, column) for label, column in bad.items()}
-        figures.append(
-            Figure("What did not go well", stacked(days, values, number, f"What did not go well. {says}", _COLOURS))
-        )
+        figures.append(Figure("What failed", stacked(days, values, number, f"What failed. {says}", _COLOURS)))
     for channel in list(by(rows, "channel", "delivered"))[:MOST_PANELS]:
         mine = [row for row in rows if row["channel"] == channel]
         times = {f"p{p}": _times_of(mine, f"delivery_p{p}_ms") for p in (50, 95, 99)}

@@ -52,5 +52,5 @@ class Offset:
             )
         except (KeyError, TypeError, ValueError):
             raise OffsetInvalid(
-                "the checkpoint holds an offset that is not of this source: name another folder as checkpointLocation"
+                "the checkpoint has an offset that is not of this source: name another folder as checkpointLocation"
             ) from None

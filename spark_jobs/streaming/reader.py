@@ -152,7 +152,7 @@ class LitestreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             raise EpochChanged(
                 f"{self.table}: the database was restored: its epoch is {copy.epoch or 'none'}, and the stream has "
                 f"read epoch {begin.epoch or 'none'} up to row {begin.row}. Rows after the restored state may come "
-                "under ids that were read already. To go on after the last row that both have: on_new_epoch=cross"
+                "under ids that were read already. To continue after the last row that both have: on_new_epoch=cross"
             )
         ends = copy.ends(self.table)
         common = last_common_row(self._old_copy(begin), copy, self.table, begin.row)
@@ -194,6 +194,6 @@ class LitestreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         if not self.options.crosses_holes:
             raise HoleInStream(
                 f"{self.table}: {missing} of the rows from {after + 1} to {until} are deleted, before the stream read "
-                "them (POSTROOM_HISTORY_RETENTION_MS). To go on without them: on_hole=cross"
+                "them (POSTROOM_HISTORY_RETENTION_MS). To continue without them: on_hole=cross"
             )
         _log.warning("stream.hole_crossed table=%s after=%d until=%d missing=%d", self.table, after, until, missing)

@@ -5,10 +5,12 @@ Sources: docs.anthropic.com (messages, streaming), platform.openai.com (chat com
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from tests.agents.model_script import Answer, Conversation, Entry, tool_named
 
-Event = tuple[str | None, dict | str]
+Json = dict[str, Any]
+Event = tuple[str | None, Json | str]
 """The name of an event of a stream, where the dialect names them, and its data."""
 
 
@@ -17,7 +19,7 @@ class Messages:
 
     path = "/messages"
 
-    def read(self, body: dict) -> Conversation:
+    def read(self, body: Json) -> Conversation:
         found = Conversation(body.get("model", ""), _text(body.get("system")), is_streamed=bool(body.get("stream")))
         found.tools = [tool["name"] for tool in body.get("tools") or ()]
         for message in body["messages"]:
@@ -25,7 +27,7 @@ class Messages:
                 self._block(found, message["role"], block)
         return found
 
-    def _block(self, found: Conversation, role: str, block: dict) -> None:
+    def _block(self, found: Conversation, role: str, block: Json) -> None:
         match block["type"]:
             case "text" if role == "system":
                 found.system += "\n" + block["text"]
@@ -40,8 +42,8 @@ class Messages:
                 data = source.get("data", "")
                 found.media.append(f"{source.get('media_type', source['type'])} {len(data)}")
 
-    def write(self, conversation: Conversation, answer: Answer) -> dict:
-        blocks: list[dict] = []
+    def write(self, conversation: Conversation, answer: Answer) -> Json:
+        blocks: list[Json] = []
         if answer.thinking:
             blocks.append({"type": "thinking", "thinking": answer.thinking, "signature": "c2lnbmVk"})
         if answer.text:
@@ -75,7 +77,8 @@ class Messages:
         yield _named({"type": "message_delta", "delta": delta, "usage": whole["usage"]})
         yield _named({"type": "message_stop"})
 
-    def _parts(self, block: dict) -> Iterator[tuple[str, dict]]:
+    def _parts(self, block: Json) -> Iterator[tuple[str, Json]]:
+        empty: Json
         match block["type"]:
             case "text":
                 empty = {"type": "text", "text": ""}
@@ -94,13 +97,13 @@ class Messages:
             yield "content_block_delta", {"delta": delta}
         yield "content_block_stop", {}
 
-    def error(self, status: int, text: str) -> dict:
+    def error(self, status: int, text: str) -> Json:
         kinds = {401: "authentication_error", 402: "billing_error", 403: "permission_error", 404: "not_found_error",
                  413: "request_too_large", 429: "rate_limit_error", 529: "overloaded_error"}  # fmt: skip
         fallback = "api_error" if status >= 500 else "invalid_request_error"
         return {"type": "error", "error": {"type": kinds.get(status, fallback), "message": text}}
 
-    def quota(self, until_s: int, wait_s: int) -> tuple[dict, dict[str, str]]:
+    def quota(self, until_s: int, wait_s: int) -> tuple[Json, dict[str, str]]:
         headers = {
             "retry-after": str(wait_s),
             "anthropic-ratelimit-unified-status": "rejected",
@@ -113,11 +116,11 @@ class Messages:
 class _OpenAI:
     """What OpenAI's two dialects share."""
 
-    def error(self, status: int, text: str) -> dict:
+    def error(self, status: int, text: str) -> Json:
         codes = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}
         return {"error": {"message": text, "type": "scripted", "param": None, "code": codes.get(status)}}
 
-    def quota(self, until_s: int, wait_s: int) -> tuple[dict, dict[str, str]]:
+    def quota(self, until_s: int, wait_s: int) -> tuple[Json, dict[str, str]]:
         text = "You exceeded your current quota, please check your plan and billing details."
         kind = "insufficient_quota"
         return {"error": {"message": text, "type": kind, "param": None, "code": kind}}, {"retry-after": str(wait_s)}
@@ -128,7 +131,7 @@ class Chat(_OpenAI):
 
     path = "/chat/completions"
 
-    def read(self, body: dict) -> Conversation:
+    def read(self, body: Json) -> Conversation:
         found = Conversation(body.get("model", ""), is_streamed=bool(body.get("stream")))
         found.tools = [tool["function"]["name"] for tool in body.get("tools") or ()]
         for message in body["messages"]:
@@ -144,8 +147,8 @@ class Chat(_OpenAI):
                 found.media += _media(message.get("content"))
         return found
 
-    def write(self, conversation: Conversation, answer: Answer) -> dict:
-        message: dict = {"role": "assistant", "content": answer.text or None}
+    def write(self, conversation: Conversation, answer: Answer) -> Json:
+        message: Json = {"role": "assistant", "content": answer.text or None}
         if answer.is_refusal:
             message["refusal"] = "I can't help with that."
         if answer.call:
@@ -160,7 +163,7 @@ class Chat(_OpenAI):
     def events(self, conversation: Conversation, answer: Answer) -> Iterator[Event]:
         head = self._head(conversation, "chat.completion.chunk")
 
-        def chunk(delta: dict, reason: str | None = None) -> Event:
+        def chunk(delta: Json, reason: str | None = None) -> Event:
             return None, {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
 
         yield chunk({"role": "assistant", "content": ""})
@@ -174,10 +177,10 @@ class Chat(_OpenAI):
         yield None, {**head, "choices": [], "usage": _usage(conversation, answer)}
         yield None, "[DONE]"
 
-    def _head(self, conversation: Conversation, kind: str) -> dict:
+    def _head(self, conversation: Conversation, kind: str) -> Json:
         return {"id": "chatcmpl-scripted", "object": kind, "created": 1_700_000_000, "model": conversation.model}
 
-    def _call(self, conversation: Conversation, answer: Answer, call: tuple[str, dict]) -> dict:
+    def _call(self, conversation: Conversation, answer: Answer, call: tuple[str, Json]) -> Json:
         function = {"name": tool_named(call[0], conversation.tools), "arguments": json.dumps(call[1])}
         return {"id": _call_id("call_", conversation, answer), "type": "function", "function": function}
 
@@ -193,7 +196,7 @@ class Responses(_OpenAI):
 
     path = "/responses"
 
-    def read(self, body: dict) -> Conversation:
+    def read(self, body: Json) -> Conversation:
         found = Conversation(
             body.get("model", ""), body.get("instructions") or "", is_streamed=bool(body.get("stream"))
         )
@@ -203,7 +206,7 @@ class Responses(_OpenAI):
             self._item(found, item)
         return found
 
-    def _item(self, found: Conversation, item: dict) -> None:
+    def _item(self, found: Conversation, item: Json) -> None:
         kind = item.get("type", "message")
         if kind == "message" and item["role"] in ("system", "developer"):
             found.system += "\n" + _text(item["content"])
@@ -219,8 +222,8 @@ class Responses(_OpenAI):
             output = item.get("output")
             found.entries.append(Entry("result", output if isinstance(output, str) else _text(output)))
 
-    def write(self, conversation: Conversation, answer: Answer) -> dict:
-        items: list[dict] = []
+    def write(self, conversation: Conversation, answer: Answer) -> Json:
+        items: list[Json] = []
         if answer.thinking:
             summary = [{"type": "summary_text", "text": answer.thinking}]
             items.append({"type": "reasoning", "id": "rs_scripted", "summary": summary})
@@ -260,7 +263,7 @@ class Responses(_OpenAI):
             yield _named({"type": "response.output_item.done", "output_index": index, "item": item})
         yield _named({"type": "response.completed", "response": whole})
 
-    def _head(self, conversation: Conversation) -> dict:
+    def _head(self, conversation: Conversation) -> Json:
         return {
             "id": "resp_scripted",
             "object": "response",
@@ -272,14 +275,14 @@ class Responses(_OpenAI):
             "error": None,
         }
 
-    def _message(self, answer: Answer) -> dict:
+    def _message(self, answer: Answer) -> Json:
         part = {"type": "output_text", "text": answer.text, "annotations": []}
         if answer.is_refusal:
             part = {"type": "refusal", "refusal": "I can't help with that."}
         return {"type": "message", "id": "msg_scripted", "role": "assistant", "status": "completed", "content": [part]}
 
 
-def _code(call: dict) -> dict:
+def _code(call: Json) -> Json:
     """The call as codex' newer models make it: by a script, which calls the tools of the server ``postroom``."""
     script = (
         f"for (const part of (await tools.mcp__postroom__{call['name']}({call['arguments']})).content) text(part.text)"
@@ -298,25 +301,25 @@ def _code(call: dict) -> dict:
 DIALECTS = (Messages(), Chat(), Responses())
 
 
-def _named(event: dict) -> Event:
+def _named(event: Json) -> Event:
     return event["type"], event
 
 
-def _begun(item: dict) -> dict:
+def _begun(item: Json) -> Json:
     return {**item, "status": "in_progress", **({"content": []} if "content" in item else {})}
 
 
-def _tool_names(tool: dict) -> list[str]:
+def _tool_names(tool: Json) -> list[str]:
     """A tool's name; of a namespace of codex, ``NAMESPACE/NAME`` for each."""
     if tool.get("type") == "namespace":
         return [f"{tool['name']}/{each['name']}" for each in tool["tools"]]
     return [tool["name"]] if "name" in tool else []
 
 
-def _blocks(content: object) -> list[dict]:
+def _blocks(content: object) -> list[Json]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return list(content or ())
+    return content if isinstance(content, list) else []
 
 
 def _text(content: object) -> str:
@@ -354,6 +357,6 @@ def _tokens_out(answer: Answer) -> int:
     return len(answer.text) // 4 + 1
 
 
-def _usage(conversation: Conversation, answer: Answer) -> dict:
+def _usage(conversation: Conversation, answer: Answer) -> Json:
     used = {"prompt_tokens": _tokens_in(conversation), "completion_tokens": _tokens_out(answer)}
     return {**used, "total_tokens": sum(used.values())}

@@ -18,6 +18,7 @@ asked the same, so that tests run beside each other.
     [[hang]] [[stall]] [[garbage]] [[html]] [[cut]] [[end]]
                                     never answers; begins and falls silent; no event; a page; breaks off in the middle;
                                     ends cleanly in the middle
+    [[die]]                         takes the process down that asks; in a simulated world only
 
 A failure happens each time, or as often as ``times=2`` says, and only for a model as ``model=NAME`` says. A text
 without directives is repeated: "You said: …".
@@ -27,14 +28,15 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.sax.saxutils import unescape
 
-FAILURES = ("status", "quota", "hang", "stall", "garbage", "html", "cut", "end")
+FAILURES = ("status", "quota", "hang", "stall", "garbage", "html", "cut", "end", "die")
 
 CALLS = ("tool", "again")
 
 _BEGIN = re.compile(r"\[\[(\w+)")
+_NAME = re.compile(r"\s*([^\s\]]+)\s*")
 _BODY = re.compile(r"<(message|task|webhook|system_response)\b[^>]*>(.*?)</\1>", re.DOTALL)
 
 
@@ -81,7 +83,7 @@ class Answer:
 
     text: str = ""
     thinking: str = ""
-    call: tuple[str, dict] | None = None
+    call: tuple[str, dict[str, Any]] | None = None
     is_again: bool = False
     failure: Directive | None = None
     slow_s: float = 0.0
@@ -92,7 +94,7 @@ class Script:
     """Decides each answer."""
 
     def __init__(self) -> None:
-        self._asked: Counter = Counter()
+        self._asked = Counter[tuple[object, ...]]()
 
     def answer(self, conversation: Conversation) -> Answer:
         """The next step of what the last text of the conversation wants."""
@@ -130,12 +132,15 @@ class Script:
 
 def parse(text: str) -> list[Directive]:
     """The directives of the messages in *text*, in order; of all of it where it wraps no message."""
-    bodies, found, at = _bodies(text), [], 0
+    bodies, at = _bodies(text), 0
+    found: list[Directive] = []
     while begin := _BEGIN.search(bodies, at):
         word, at = begin[1], begin.end()
         if word in CALLS:
-            name = re.compile(r"\s*([^\s\]]+)\s*").match(bodies, at)
-            at, arguments = name.end(), {}
+            name = _NAME.match(bodies, at)
+            assert name is not None, f"a tool without a name: {text}"
+            arguments: dict[str, object] = {}
+            at = name.end()
             if bodies.startswith("{", at):
                 arguments, at = json.JSONDecoder().raw_decode(bodies, at)
             found.append(Directive(word, name[1], arguments))

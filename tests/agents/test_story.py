@@ -7,10 +7,11 @@ import sys
 from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 
 import pytest
 
+from emulator.proving import promises
+from emulator.proving.witnesses import Witnesses, read_journal
 from tests.agents.harness import KEY, AgentSystem, environment
 from tests.agents.model_api import serving_beside
 from tests.agents.test_voice import form
@@ -53,7 +54,7 @@ class Crew:
         voice = {"transcriber": f"echo '{HEARD}' {{sound}}", "speaker": "sh -c 'cat > /dev/null; printf OggS1234'"}
         agents.make("lead", "claude", config={"tools": "all", "ask": "shell"}, **voice)
         agents.make("coder", "codex", config={"tools": "files"})
-        program = [sys.executable, "-I", "-S", str(ROOT / "tests/e2e/crash/agent.py"), "shared", "1"]
+        program = [sys.executable, "-I", "-S", str(ROOT / "emulator/proving/agent.py"), "shared", "1"]
         agents.make("keeper", "command", config={"command": program})
         call("PUT", "/api/teams/crew", {"agents": ["lead", "coder", "keeper"], "leader_agent": "lead"})
         for person, agent in ((self.ana, "lead"), (self.ben, "keeper")):
@@ -106,7 +107,7 @@ class Crew:
     def witnesses(self):
         """Two of the crash runs' witnesses: the rows, and the journal of the program."""
         record = self.agents.folder("keeper") / "shared"
-        return SimpleNamespace(query=self.system.query, db=self.system.state / "postroom.db", record=record)
+        return Witnesses(self.system.state / "postroom.db", written={}, sends=(), turns=read_journal(record))
 
 
 @pytest.fixture
@@ -161,7 +162,7 @@ def test_a_team_works_through_a_day_and_a_kill_of_everything(crew):
     ana.says(f"{tool('Bash', command='touch built', description='build')} [[say it is built]]")
     first = card(system, "touch built")
     ben.says("b 0001 | hang ok")
-    until("Ben's turn", lambda: "b 0001" in str(invariants.journal(crew.witnesses())))
+    until("Ben's turn", lambda: "b 0001" in str(crew.witnesses().turns))
     crew.kill_everything()
     assert list(crew.agents.folder("lead").glob("homes/*/built")) == []
 
@@ -179,7 +180,7 @@ def test_a_team_works_through_a_day_and_a_kill_of_everything(crew):
     hears(system, ANA, "the task is done")
     until(f"the end of all work: {crew.open_work()}", lambda: not crew.open_work())
 
-    invariants.check_runs(crew.witnesses())
+    invariants.hold(crew.witnesses(), [promises.turns, promises.sound])
     assert crew.read() == {ANA: Counter(TO_ANA), BEN: Counter(["re b 0001"])}  # each of it once
     assert [len(crew.calls(method)) for method in ("sendDocument", "sendVoice")] == [1, 1]
     assert "report.md" in json.dumps(messages(system, ANA))

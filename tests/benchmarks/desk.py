@@ -25,6 +25,8 @@ _PAGES = 50
 _KEPT_S = 15.0  # so long the page keeps what it asks seldom
 _WARM_S = 4.0  # all have opened, and wait for their turn
 
+_BESIDE_OVERVIEW = ("replica", "budgets", "health", "alerts?limit=50", "alerts/routes")
+
 # What the page asks for, view by view (shared/rest/desk/page), and the rest that a bar names.
 Views = Mapping[str, Sequence[str]]
 
@@ -71,12 +73,13 @@ def _views(path: Path) -> Views:
         (quiet,) = rows(conn, "SELECT max(id) FROM chats")[0]
     finally:
         conn.close()
+    today = int(time.time()) // 86_400 * 86_400_000
     lists = {
-        f"the list of what is {name}": [f"/api/lists/{name}?limit=50"]
+        f"the list of what is {name}": [f"/api/lists/{name}?limit=50", "/api/overview"]
         for name in ("waiting", "running", "sending", "dead", "unsent", "done")
     }
     return {
-        "overview": ["/api/overview", "/api/replica", "/api/budgets", "/api/health"],
+        "overview": ["/api/overview", *(f"/api/{each}" for each in _BESIDE_OVERVIEW)],
         **lists,
         "a list with a filter": [
             "/api/lists/waiting?limit=50&reason=agent_busy",
@@ -89,12 +92,16 @@ def _views(path: Path) -> Views:
         "a busy conversation": ["/api/lists/chats?limit=100", f"/api/chats/{busy}/log?limit=60"],
         "a quiet conversation": ["/api/lists/chats?limit=100", f"/api/chats/{quiet}/log?limit=60"],
         "a dead conversation": ["/api/lists/chats?limit=100", f"/api/chats/{chat}/log?limit=60"],
-        "the story of a dead message": [f"/api/messages/{dead}/why", f"/api/messages/{dead}"],
-        "the story of an old message": [f"/api/messages/{old}/why", f"/api/messages/{old}"],
-        "agents": ["/api/agents", "/api/queue/agents", "/api/budgets", "/api/usage/totals"],
+        "the story of a dead message": _story(dead),
+        "the story of an old message": _story(old),
+        "agents": [
+            *("/api/agents", "/api/queue/agents", "/api/budgets", "/api/usage/totals"),
+            *(f"/api/usage/totals?since={today}", "/api/lists/running?limit=100"),
+        ],
         "schedules": ["/api/schedules", "/api/calendar"],
-        "approvals": ["/api/approvals?limit=100"],
+        "approvals": ["/api/approvals?status=pending&limit=1000", "/api/approvals?limit=100"],
         "what was not answered": ["/api/lists/unanswered?limit=50"],
+        "replica": ["/api/replica"],
         "search, a common word": ["/api/why?ref=report", "/api/find?q=report", "/api/search?q=report&limit=50"],
         "search, a word that is nowhere": [
             "/api/why?ref=nowhere",
@@ -102,6 +109,11 @@ def _views(path: Path) -> Views:
             "/api/search?q=nowhere&limit=50",
         ],
     }
+
+
+def _story(message: str) -> list[str]:
+    path = f"/api/messages/{message}"
+    return [f"{path}/why", path, f"{path}/turns"]
 
 
 async def _opened(port: int, asked: Views, scale: Scale) -> dict[str, list[list[float]]]:
@@ -135,7 +147,7 @@ def pages(scale: Scale) -> Iterator[Line]:
     trouble.add()
     try:
         asked = [paths for name, paths in _views(path).items() if not name.startswith(("search", "a list", "the next"))]
-        with System(scale.place("pages"), {"POSTROOM_NEW_CHATS": "wire"}, db=path) as system, crew(1) as workers:
+        with System(scale.place("open-pages"), {"POSTROOM_NEW_CHATS": "wire"}, db=path) as system, crew(1) as workers:
             system.start("ingest", "api")
             seen: dict[str, list[float]] = {"alone": [], "beside": []}
             opened = 0
@@ -232,6 +244,6 @@ async def _announce(db: str, run_dir: str) -> None:
         await asyncio.sleep(0.1)
 
 
-_SELDOM = ("/api/replica", "/api/budgets", "/api/health", "/api/usage/totals")
+_SELDOM = (*(f"/api/{each}" for each in _BESIDE_OVERVIEW), "/api/usage/totals")
 
 LINES = (views, pages)

@@ -35,6 +35,7 @@ class Answers:
         self._listener = Listener(system.run_dir, "deliver")
         self._conn = open_connection(system.db, readonly=True)
         self._heard = asyncio.Event()
+        self._kicked_s = 0.0
         asyncio.get_running_loop().add_reader(self._listener.fileno(), self._kicked)
 
     def count(self) -> int:
@@ -46,13 +47,16 @@ class Answers:
         return count
 
     async def reach(self, count: int, limit_s: float = _LIMIT_S) -> float:
-        """The instant at which there are *count* answers."""
+        """The instant at which it was heard that there are *count* answers; our own look at them does not count."""
         async with asyncio.timeout(limit_s):
+            looked_s = time.perf_counter()
             while self.count() < count:
                 self._heard.clear()
+                looked_s = time.perf_counter()
                 if self.count() < count:
                     await self._heard.wait()
-        return time.perf_counter()
+                    looked_s = self._kicked_s
+        return looked_s
 
     def close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._listener.fileno())
@@ -60,6 +64,7 @@ class Answers:
         self._conn.close()
 
     def _kicked(self) -> None:
+        self._kicked_s = time.perf_counter()
         self._listener.drain()
         self._heard.set()
 

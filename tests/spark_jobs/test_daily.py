@@ -63,7 +63,8 @@ def test_the_days_of_the_last_position_and_of_this_one_are_computed_where_the_ou
     assert days_to_compute(schedules.JOB, manifest({}), Done(), []) == []
 
 
-@pytest.mark.parametrize("where", ["folder", pytest.param("s3", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("where", ["folder", "s3"])
 def test_a_job_computes_only_changed_days_of_a_mart(spark, primary, cache, tmp_path, s3, where, capsys):
     mart = str(tmp_path / "mart") if where == "folder" else f"s3://bucket/{tmp_path.name}?endpoint={s3}"
     out = tmp_path / "out"
@@ -90,6 +91,7 @@ def test_a_job_computes_only_changed_days_of_a_mart(spark, primary, cache, tmp_p
     assert "holds failures" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [(), ("--without-text",)], ids=["whole", "without_text"])
 def test_the_causes_of_attempts_are_known_although_the_database_has_pruned_them(
     spark, primary, cache, tmp_path, options
@@ -125,6 +127,7 @@ def test_the_causes_of_attempts_are_known_although_the_database_has_pruned_them(
     ]
 
 
+@pytest.mark.long
 def test_what_a_schedule_misses_moves_with_the_position_until_it_runs_again(spark, primary, cache, tmp_path):
     """The mart's position stands for the present. Each run computes the day of the last one again."""
     mart, out = tmp_path / "mart", tmp_path / "out"

@@ -46,7 +46,7 @@ def verdict(facts: Facts, concerns: tuple[Concern, ...]) -> tuple[str, str]:
         return "watch", f"Nothing needs you. {_things(watch).capitalize()} to look at."
     if facts.first_day() is None:
         return "empty", "There is nothing to judge: no message has come for two months."
-    return "well", "All is well."
+    return "well", "No problems."
 
 
 def _things(count: int) -> str:

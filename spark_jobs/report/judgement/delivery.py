@@ -23,7 +23,7 @@ def dead_responses(facts: Facts) -> Iterator[Concern]:
     yield Concern(
         Level.NEEDS_YOU if any(is_fresh(facts, row) for row in rows) else Level.WATCH,
         f"{plural(dead, 'answer')} could not be delivered in the last 7 days: {_by_channel(rows, 'still_dead')}.",
-        "Read what the platform said, mend it, then retry or discard them.",
+        "Read what the platform said, fix it, then retry or discard them.",
         "emulator responses list",
         "deliveries",
     )

@@ -39,7 +39,7 @@ def cost_jumps(facts: Facts) -> Iterator[Concern]:
         Level.WATCH,
         f"Costs have jumped: {dollars(cost)} on {day(dearest)}, where {dollars(round(usual))} a day is usual. "
         f"Most went to agent {name(agent)} with {name(model)}.",
-        "Look at its turns, and give it a budget if this is not meant.",
+        "Look at its turns, and give it a budget if this is not intended.",
         f"emulator usage {argument(agent)} --turns",
         "costs",
     )

@@ -37,7 +37,7 @@ def dead_messages(facts: Facts) -> Iterator[Concern]:
         Level.NEEDS_YOU if any(is_fresh(facts, row) for row in rows) else Level.WATCH,
         f"{plural(dead, 'message')} of the last 7 days {'is' if dead == 1 else 'are'} dead, without an answer "
         f"({causes}). {share} for agent {name(next(iter(agents)))}.",
-        "Read the reasons, mend the cause, then retry or discard them.",
+        "Read the reasons, fix the cause, then retry or discard them.",
         "emulator messages list",
         "failures",
     )
@@ -56,7 +56,7 @@ def overdue_messages(facts: Facts) -> Iterator[Concern]:
         f"{plural(count, 'message')} {'has' if count == 1 else 'have'} been due for more than an hour and no turn has "
         f"taken {'it' if count == 1 else 'them'}; the oldest, for agent {name(oldest['agent'])}, for "
         f"{span(facts.at_ms - oldest['due_at'])}.",
-        "See whether an agent is paused, a turn stands still, or dispatch does not run.",
+        "See whether an agent is paused, a turn is stuck, or dispatch does not run.",
         "emulator queue",
         "backlog",
     )
@@ -131,7 +131,7 @@ def schedules_off(facts: Facts) -> Iterator[Concern]:
     """Runs of schedules that were missed or doubled this week."""
     rows = facts.week("schedules")
     for column, what, then in (
-        ("missed", "missed", "After a downtime, runs are left out on purpose; otherwise look at the sweep."),
+        ("missed", "missed", "After a downtime, runs are left out on purpose; otherwise check the sweep."),
         ("doubled", "begun twice", "Each occurrence should begin once: keep the database, and report this."),
     ):
         count = total(rows, column)
@@ -159,7 +159,7 @@ def loops(facts: Facts) -> Iterator[Concern]:
     worst = max(rows, key=lambda row: row["longest"])
     yield Concern(
         Level.WATCH,
-        f"Agents may go round in circles: on {day(worst['day'])} agent {name(worst['from_agent'])} wrote "
+        f"Agents may repeat themselves in a loop: on {day(worst['day'])} agent {name(worst['from_agent'])} wrote "
         f"{number(worst['longest'])} messages to {name(worst['agent'])} in one conversation.",
         "Read the conversation, and tell the agents when to stop.",
         section="agents",

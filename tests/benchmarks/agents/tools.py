@@ -1,56 +1,36 @@
-"""Section 7, tools: one call of ``send_message`` over MCP, as a program makes it, to the committed response."""
+"""Section 7, tools: one call of ``send_message`` over MCP, as a program makes it, to the committed response.
 
+The server is a process of its own, with the log of dispatch: each call writes a line, which no terminal shows.
+"""
+
+import asyncio
+import contextlib
 import itertools
 import json
+import subprocess
+import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import uvloop
+from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
+from shared.core import logs
 from shared.core.settings import Settings
 from shared.db.engine.connection import open_connection, scalar
 from shared.db.engine.group_commit import Writer
 from shared.turns.gateway.server import ProgramServer
 from shared.turns.mcp.app import McpApp
 from shared.turns.tools.toolbox import Caller, SessionToolbox
-from tests.benchmarks.harness.client import Connection, connections
+from tests.benchmarks.harness.client import Connection, connections, get
 from tests.benchmarks.harness.measure import Line, Scale, Spread, at_most, percentile
 from tests.benchmarks.harness.store import Store
 
 _TOKEN = "benchmark-token"
 _REVISIONS = ("2025-06-18", "2026-07-28")
 _BARS = ((0.5, 2.5), (0.99, 6.0))
-
-
-class _Host:
-    """What a toolbox needs of dispatch."""
-
-    def __init__(self, db: Path) -> None:
-        self.reader = open_connection(db, readonly=True)
-        self.writer = Writer(db)
-
-    def kick(self, *names: str) -> None:
-        """Nobody listens."""
-
-    def close(self) -> None:
-        self.writer.close()
-        self.reader.close()
-
-
-class _Timed:
-    """The application, and how long it took for each request: from the first byte of its head to the end."""
-
-    def __init__(self, app: McpApp) -> None:
-        self._app = app
-        self.times: list[float] = []
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        start = time.perf_counter()
-        await self._app(scope, receive, send)
-        self.times.append((time.perf_counter() - start) * 1000)
 
 
 def call(scale: Scale) -> Iterator[Line]:
@@ -63,48 +43,43 @@ def call(scale: Scale) -> Iterator[Line]:
                 Spread.of(percentile(each, share) for each in rounds),
                 bar,
                 "ms",
-                reason="the client runs in the same process",
+                reason="the server and its client share two cores",
             )
 
 
 async def _measure(scale: Scale, revision: str) -> list[list[float]]:
-    async with _serving(scale.place(f"tools-{revision}") / "b.db") as (app, port, said), connections(port, 1) as (one,):
-        numbers = itertools.count()
-        await _calls(one, revision, numbers, 50)
-        rounds = []
-        for _ in range(scale.rounds):
-            app.times.clear()
-            await _calls(one, revision, numbers, scale.few(1000, 100))
-            rounds.append(list(app.times))
-        if said() != next(numbers):
-            raise RuntimeError("a call said nothing")
-        return rounds
+    with _server(scale.place(f"tools-{revision}")) as (port, db):
+        async with connections(port, 1) as (one,):
+            numbers = itertools.count()
+            await _calls(one, revision, numbers, 50)
+            await _times(one)
+            rounds = []
+            for _ in range(scale.rounds):
+                await _calls(one, revision, numbers, scale.few(1000, 100))
+                rounds.append(await _times(one))
+        with contextlib.closing(open_connection(db, readonly=True)) as conn:
+            if scalar(conn, "SELECT count(*) FROM responses") != next(numbers):
+                raise RuntimeError("a call said nothing")
+    return rounds
 
 
-@asynccontextmanager
-async def _serving(db: Path) -> AsyncIterator[tuple[_Timed, int, Callable[[], int]]]:
-    """The server with the tools of one running turn; its port, and how much was said."""
-    store = Store(db, "FULL")
-    store.insert_one()
-    claim = store.claim(1)
-    if claim is None:
-        raise RuntimeError("there is a message to claim")
-    host = _Host(db)
-    tools = SessionToolbox(host, Settings(db=db, tool_calls=100_000), Caller.of(claim))
-    app = McpApp(lambda token: tools if token == _TOKEN else None)
-    timed, server = _Timed(app), ProgramServer(db.parent / "programs")
-    server.mount("mcp", timed)
-    try:
-        yield (
-            timed,
-            await server.start_loopback("loopback"),
-            lambda: scalar(host.reader, "SELECT count(*) FROM responses"),
-        )
-    finally:
-        await server.close()
-        await app.close()
-        host.close()
-        store.conn.close()
+async def _times(connection: Connection) -> list[float]:
+    """How long the server took for each call since the last question, in ms."""
+    await connection.send(get("/times"))
+    found: list[float] = json.loads(connection.body)
+    return found
+
+
+@contextlib.contextmanager
+def _server(folder: Path) -> Iterator[tuple[int, Path]]:
+    """The server in its process: its port, and its database."""
+    command = [sys.executable, "-m", "tests.benchmarks.agents.tools", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline()), folder / "b.db"
+        finally:
+            process.kill()
 
 
 async def _calls(connection: Connection, revision: str, numbers: Iterator[int], count: int) -> None:
@@ -137,4 +112,56 @@ def _request(revision: str, number: int) -> bytes:
     return head.encode() + body
 
 
+class _Host:
+    """What a toolbox needs of dispatch."""
+
+    def __init__(self, db: Path) -> None:
+        self.reader = open_connection(db, readonly=True)
+        self.writer = Writer(db)
+
+    def kick(self, *names: str) -> None:
+        """Nobody listens."""
+
+
+class _Timed:
+    """The application, and how long it took for each request: from the first byte of its head to the end."""
+
+    def __init__(self, app: McpApp) -> None:
+        self._app = app
+        self._times: list[float] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = time.perf_counter()
+        await self._app(scope, receive, send)
+        self._times.append((time.perf_counter() - start) * 1000)
+
+    async def tell(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the times, and begin anew."""
+        times, self._times = self._times, []
+        await JSONResponse(times)(scope, receive, send)
+
+
+async def _serve(folder: Path) -> None:
+    """Serve the tools of one running turn."""
+    store = Store(folder / "b.db", "FULL")
+    store.insert_one()
+    claim = store.claim(1)
+    if claim is None:
+        raise RuntimeError("there is a message to claim")
+    tools = SessionToolbox(_Host(store.path), Settings(db=store.path, tool_calls=100_000), Caller.of(claim))
+    timed = _Timed(McpApp(lambda token: tools if token == _TOKEN else None))
+    server = ProgramServer(folder / "programs")
+    server.mount("mcp", timed)
+    server.mount("times", timed.tell)
+    port, told = await server.start_loopback("loopback"), sys.stdout
+    with (folder / "log").open("w") as log, contextlib.redirect_stdout(log):
+        logs.configure("dispatch")
+        told.write(f"{port}\n")
+        told.flush()
+        await asyncio.Event().wait()
+
+
 LINES = (call,)
+
+if __name__ == "__main__":
+    uvloop.run(_serve(Path(sys.argv[1])))

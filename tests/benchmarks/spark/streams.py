@@ -65,7 +65,7 @@ class _Sink:
 def followed(scale: Scale) -> Iterator[Line]:
     """Ten times: start from the checkpoint, follow, stop in the middle; then read the rest."""
     sink = _Sink()
-    with System(scale.place("stream")) as system, spark_session() as spark:
+    with System(scale.place("spark-stream")) as system, spark_session() as spark:
         url = f"file://{system.folder / 'replica'}"
         system.litestream(url)
         writer = _Writer(system)

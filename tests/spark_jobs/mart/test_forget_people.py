@@ -6,6 +6,7 @@ import sys
 from contextlib import asynccontextmanager
 from functools import partial
 
+import pytest
 from aiohttp import web
 
 from emulator.platforms import SystemClock
@@ -175,6 +176,7 @@ def assert_gone(place, kept):
     assert not [row for row in found["messages"] if "reply_to" in json.loads(row["content"])]
 
 
+@pytest.mark.long
 def test_nothing_of_a_person_stays_of_what_both_platforms_sent(db, tmp_path, until, monkeypatch, s3, capsys):
     """In a folder, in a bucket, and where people are hashed; a later run of ``publish`` brings nothing back."""
     monkeypatch.setenv("POSTROOM_MART_KEY", KEY)

@@ -115,7 +115,7 @@ def test_the_verdict_comes_first_and_says_what_to_do():
     assert said.startswith(
         " Postroom report · 9 Oct 2025, 12:00 UTC ! One thing needs you. Needs you "
         "1 message of the last 7 days is dead, without an answer (1 killed). It was for agent &lt;b&gt;. plot "
-        "Read the reasons, mend the cause, then retry or discard them. emulator messages list "
+        "Read the reasons, fix the cause, then retry or discard them. emulator messages list "
     )
 
 

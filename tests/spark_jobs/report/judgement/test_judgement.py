@@ -12,7 +12,7 @@ WRONG, WATCH = Concern(Level.NEEDS_YOU, "a", "b"), Concern(Level.WATCH, "c", "d"
 def test_a_good_month_has_no_concerns():
     at = facts(**month())
     assert judge(at) == ()
-    assert verdict(at, ()) == ("well", "All is well.")
+    assert verdict(at, ()) == ("well", "No problems.")
 
 
 def test_a_bad_month_is_told_with_the_worst_first():
@@ -29,7 +29,7 @@ def test_a_bad_month_is_told_with_the_worst_first():
         ((WRONG,), ("wrong", "One thing needs you.")),
         ((WRONG, WRONG, WATCH), ("wrong", "2 things need you, and one thing to look at.")),
         ((WATCH, WATCH), ("watch", "Nothing needs you. 2 things to look at.")),
-        ((), ("well", "All is well.")),
+        ((), ("well", "No problems.")),
     ],
 )
 def test_the_verdict_counts(found, expected):

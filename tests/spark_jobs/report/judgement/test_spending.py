@@ -23,7 +23,7 @@ def test_a_used_up_budget_needs_a_person_in_the_words_of_the_status():
         "The budget in money of coder for this month is used up, so messages wait until it is over.",
     ]
     (concern,) = spending.used_up_budgets(facts(whole={"budgets": rows[:1]}))
-    assert (concern.then, concern.command) == ("To see it and give more:", "emulator budgets list")
+    assert (concern.then, concern.command) == ("To give more:", "emulator budgets set day --tokens NUMBER")
 
 
 @pytest.mark.parametrize(

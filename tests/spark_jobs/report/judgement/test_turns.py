@@ -36,12 +36,12 @@ def test_an_agent_that_postroom_paused_needs_a_person_in_the_words_of_the_status
     assert [(concern.what, concern.then, concern.command) for concern in found] == [
         (
             "Agent coder is paused (auth), and its messages wait: 401: expired.",
-            "When it is mended:",
+            "When it is fixed:",
             "emulator agents resume coder",
         ),
         (
             "Agent planner is paused (quota), and its messages wait.",
-            "When it is mended:",
+            "When it is fixed:",
             "emulator agents resume planner",
         ),
     ]
@@ -190,11 +190,11 @@ def test_a_loop_goes_back_and_forth_and_is_long():
     rows = [pair(1, "a", "b", 60, longest=50), pair(1, "b", "c", 60, longest=49), pair(1, "c", "a", 99, longest=99)]
     rows[2]["back_and_forth"] = 0
     assert said(turns.loops, agent_pairs=rows) == [
-        "Agents may go round in circles: on 8 Oct agent a wrote 50 messages to b in one conversation."
+        "Agents may repeat themselves in a loop: on 8 Oct agent a wrote 50 messages to b in one conversation."
     ]
     circle = [row | {"back_and_forth": 0, "circles": 1} for row in rows]
     assert said(turns.loops, agent_pairs=circle) == [
-        "Agents may go round in circles: on 8 Oct agent c wrote 99 messages to a in one conversation."
+        "Agents may repeat themselves in a loop: on 8 Oct agent c wrote 99 messages to a in one conversation."
     ]
 
 
