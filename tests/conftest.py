@@ -6,6 +6,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from shared.core.time import clock
 from shared.db.engine import connection
 from shared.db.engine.connection import open_connection
 from shared.roster.new_database import prepare_database
@@ -15,6 +16,10 @@ ROOM = 4 << 30  # bytes that all tests together may need
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for a short life: Java compiles half as much
 LONG = ("spark", "e2e")  # the marks of tests that start Spark or the whole system
 SPARK = "tests/spark_jobs/"  # its tests share one session for each process
+FIELD = "tests/field/"  # its scenarios share one running system for each process
+WORLDS = "tests/simulation/test_worlds.py"
+APART = (WORLDS, "tests/e2e/test_durability.py")  # their tests share nothing, and each takes long
+FIRST = (SPARK, WORLDS, FIELD)  # none keeps a process for longer
 
 
 def pytest_configure():
@@ -44,9 +49,9 @@ def pytest_make_collect_report(collector):
 
 
 def pytest_collection_modifyitems(items):
-    """Run Spark and then the long files first: begun last, one would keep one process busy without work for others."""
+    """Run what takes longest first: begun last, it would keep one process busy without work for others."""
     long = {item.path for item in items if any(map(item.get_closest_marker, LONG))}
-    items.sort(key=lambda item: (not item.nodeid.startswith(SPARK), item.path not in long, item.path))
+    items.sort(key=lambda item: (not item.nodeid.startswith(FIRST), item.path not in long, item.path))
 
 
 def pytest_collection(session):
@@ -64,14 +69,27 @@ def pytest_collection_finish(session):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Give the tests of Spark to one process, as if they were one file: its session takes ten seconds to start."""
+    """Give the tests of Spark to one process, as if they were one file: its session takes ten seconds to start.
+
+    So do the systems of the scenarios. Of some files each test may go to another process.
+    """
     from xdist.scheduler import LoadFileScheduling
 
-    class OneSpark(LoadFileScheduling):
+    class SharedStarts(LoadFileScheduling):
         def _split_scope(self, nodeid):
-            return SPARK if nodeid.startswith(SPARK) else super()._split_scope(nodeid)
+            if nodeid.startswith(APART):
+                return nodeid
+            shared = next((each for each in (SPARK, FIELD) if nodeid.startswith(each)), None)
+            return shared or super()._split_scope(nodeid)
 
-    return OneSpark(config, log) if config.getvalue("dist") == "loadfile" else None
+        def remove_node(self, node):
+            """Give the next process all that is left of a file but the test that ended this process."""
+            ended_by = super().remove_node(node)
+            if ended_by is not None:
+                self.workqueue[self._split_scope(ended_by)][ended_by] = True
+            return ended_by
+
+    return SharedStarts(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def has_room(folder):
@@ -119,6 +137,15 @@ def conn(db):
     connection = open_connection(db)
     yield connection
     connection.close()
+
+
+@pytest.fixture
+def day_ahead():
+    """The clock of the rows is a day ahead of the machine's, as in an emulator whose clock was moved: the day in ms."""
+    day_ms = 24 * 60 * 60 * 1000
+    clock.move(lambda machine_ms: machine_ms + day_ms)
+    yield day_ms
+    clock.move(None)
 
 
 @pytest.fixture

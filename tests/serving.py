@@ -109,9 +109,10 @@ def until() -> Callable[..., Awaitable[Any]]:
     """Waits until another task or thread has done something."""
 
     async def wait(condition: Callable[[], Any], limit_s: float = 60.0) -> Any:
+        began = time.monotonic()
         async with asyncio.timeout(limit_s):
             while not (found := condition()):  # noqa: ASYNC110 - no event announces a change of rows
-                await asyncio.sleep(0.002)
+                await asyncio.sleep(min(max(0.002, (time.monotonic() - began) / 20), 0.05))
             return found
 
     return wait

@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import pytest
 
-from shared.core import ids
+from shared.core import chance, ids
 from shared.db.access import user_roles, users
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, messages, responses, sessions
@@ -151,7 +151,7 @@ def draw(monkeypatch: pytest.MonkeyPatch, *made: str) -> None:
         drawn = bytes(map(ids.ALPHABET.index, waiting.pop(0)))
         return drawn.ljust(count, b"\xff")  # the package passes over a byte beyond the alphabet
 
-    monkeypatch.setattr("nanoid.algorithm.urandom", urandom)
+    monkeypatch.setattr(chance, "_draw", urandom)
 
 
 def column(conn: apsw.Connection, sql: str, **parameters: Any) -> list[Any]:

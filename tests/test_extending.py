@@ -26,7 +26,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-pytestmark = pytest.mark.any_python  # it shows in which files an addition stands
+pytestmark = [pytest.mark.long, pytest.mark.any_python]  # it shows in which files an addition stands
 ROOT = Path(__file__).parents[1]
 ROOMS = ("shared", "functions", "infra", "spark_jobs")
 LIMIT_S = 60

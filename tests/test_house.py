@@ -27,8 +27,9 @@ LONGER = {
 # Tests that mirror no folder: whole systems, recorded webhooks, and the functions that the runner's tests serve.
 OWN_FOLDERS = {
     "agents", "benchmarks", "benchmarks/agents", "benchmarks/harness", "benchmarks/spark", "clients",
-    "clients/programs", "e2e", "e2e/crash", "e2e/standby", "events", "events/discord", "events/telegram",
-    "functions/past", "infra/samples",
+    "clients/programs", "e2e", "e2e/crash", "e2e/standby", "events", "events/discord", "events/telegram", "field",
+    "functions/past", "infra/samples", "simulation", "simulation/agents", "simulation/long_runs", "simulation/machine",
+    "simulation/mutants", "simulation/people", "simulation/platforms", "soak",
 }  # fmt: skip
 
 

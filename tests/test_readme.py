@@ -2,8 +2,11 @@
 
 import re
 
+import pytest
+
 from tests import readme
 
+pytestmark = pytest.mark.any_python
 ID = re.compile(r"\b(turn|telegram|api)_[\w-]+")
 NUMBER = re.compile(r"(?<!schema )\b\d+")
 
