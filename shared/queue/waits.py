@@ -29,6 +29,7 @@ class Wait(NamedTuple):
         asked_at: the column that says when the wait was asked for, which moves with it.
         longest: where there is none: the longest wait that is ever asked for, as SQL.
         waiting: which rows wait, as SQL.
+        index: that has them, where SQLite would choose another one.
     """
 
     table: str
@@ -37,13 +38,14 @@ class Wait(NamedTuple):
     asked_at: str | None = None
     longest: str = "0"
     waiting: str = "1"
+    index: str = ""
 
     @property
     def found(self) -> str:
         """The rows that wait longer than they asked for."""
         return f"""
             SELECT {self.key}
-              FROM {self.table}
+              FROM {self.table}{self.index and f" INDEXED BY {self.index}"}
              WHERE {self.waiting} AND {self.until} > :now AND {self.until} - :now > {self._asked} + {SLACK_MS}
              LIMIT :limit
         """  # noqa: S608
@@ -65,14 +67,23 @@ class Wait(NamedTuple):
 
 # In the words of the indexes of messages, which have the open ones alone.
 _RUNS = "(status = 'pending' OR status = 'processing') AND status = 'processing'"
+# Of the others nobody waits, and they may be very many.
+_HAS_ANSWERS = "id IN (SELECT chat_id FROM responses WHERE status = 'pending' OR status = 'delivering')"
 # A lease has one length in all functions: its owner renews it after a third of that.
 WAITS = (
     Wait("messages", "id", "process_after", "updated_at", waiting="status = 'pending' AND failure IS NOT NULL"),
     Wait("messages", "id", "lease", longest=":lease", waiting=f"trigger = 1 AND {_RUNS}"),
     Wait("messages", "id", "lease", longest=":lease", waiting=f"trigger = 0 AND {_RUNS}"),
-    Wait("responses", "id", "deliver_after", "failed_at", waiting="status = 'pending' AND failure IS NOT NULL"),
+    Wait(
+        "responses",
+        "id",
+        "deliver_after",
+        "failed_at",
+        waiting="status = 'pending' AND failure IS NOT NULL",
+        index="responses_delayed",
+    ),
     Wait("responses", "id", "lease", longest=":lease", waiting="status = 'delivering'"),
-    Wait("chats", "id", "not_before", "held_at"),
+    Wait("chats", "id", "not_before", "held_at", waiting=_HAS_ANSWERS),
     Wait("albums", "id", "due_at", "updated_at", waiting="status = 'gathering'"),
     Wait("agent_pauses", "agent", "check_at", longest=str(agent_pauses.LONGEST_CHECK_WAIT_MS)),
     Wait("agent_pauses", "agent", "until", "since", waiting="code = 'quota'"),
