@@ -89,7 +89,7 @@ def roll_back(database: Path, to: int | None) -> Rollback:
                     left = carrying.left_out(fresh, kept)
                     replace(content)
         except (OSError, apsw.Error) as error:  # a full disk, above all
-            raise NotReady(f"the rollback did not come to its end ({error}); {database} is as it was") from None
+            raise NotReady(f"the rollback did not come to its end ({error}); {database} is unchanged") from None
         finally:
             conn.close()
     return Rollback(found, version, kept, carried, left, messages)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from infra.litestream.lease_owner import LeaseOwner, new_token, owner_of
-from infra.litestream.replica_settings import LEASE_MS
+from infra.litestream.replica_settings import LEASE_MS, replica_url
 from shared.core import ids
 from shared.core.errors import ConfigInvalid, InUse, PostroomError
 from shared.core.time import clock
@@ -307,20 +307,20 @@ async def in_daemon_thread(work: Callable[[], T]) -> T:
 
 def main() -> int:
     """Show the lease."""
-    url = os.environ.get("POSTROOM_REPLICA_URL", "")
-    if not url:
+    if not os.environ.get("POSTROOM_REPLICA_URL"):
         sys.stderr.write(
             "error: POSTROOM_REPLICA_URL is not set: set it to the URL of the replica whose lease you want to see, "
             "such as s3://bucket/postroom, as in the environment of infra.replicate\n"
         )
         return os.EX_CONFIG
     try:
+        url = replica_url()
         store = open_store(url, os.environ)
         there = lease_record.read(store)
         newest = lease_record.newest_prefix(store, there)
         found = store.get(NAME)
     except ConfigInvalid as error:
-        sys.stderr.write(f"error: POSTROOM_REPLICA_URL is {url!r}: {error}\n")
+        sys.stderr.write(f"error: {error}\n")
         return os.EX_CONFIG
     except PostroomError as error:
         sys.stderr.write(f"error: {error}\n")

@@ -1,10 +1,12 @@
 """The settings of replication, read from the environment; ``infra/litestream.yml`` explains them to the operator."""
 
+import os
 from collections.abc import Mapping
 
 from shared.core.errors import ConfigInvalid
 from shared.core.time.durations import parse_ms
 from shared.db.replica.litestream_program import GO_SETTINGS
+from shared.db.replica.positions.urls import check_url
 
 LEASE_MS = 60_000
 FOLLOW_EVERY_MS = 500
@@ -15,6 +17,32 @@ RETENTION_MS = 14 * DAY_MS
 # Both as in infra/litestream.yml, which Litestream reads by itself:
 SNAPSHOT_RETENTION_MS = 7 * DAY_MS  # for so long every position of the current prefix can be restored
 POSITION_KEPT_MS = 3_600_000  # for so long each single commit can
+
+
+def setting(name: str) -> str:
+    """A variable that must be set.
+
+    Raises:
+        ConfigInvalid
+    """
+    value = os.environ.get(name)
+    if not value:
+        raise ConfigInvalid(f"{name} is not set; infra/litestream.yml says what it is")
+    return value
+
+
+def replica_url() -> str:
+    """``POSTROOM_REPLICA_URL``: where the replica is.
+
+    Raises:
+        ConfigInvalid: names the setting, and never repeats the URL, which may hold a secret.
+    """
+    url = setting("POSTROOM_REPLICA_URL")
+    try:
+        check_url(url)
+    except ConfigInvalid as error:
+        raise ConfigInvalid(f"POSTROOM_REPLICA_URL: {error}") from None
+    return url
 
 
 def lease_ms_from(environ: Mapping[str, str]) -> int:

@@ -19,8 +19,14 @@ import apsw
 
 from infra.litestream.lease import Lease
 from infra.litestream.prepare import Ready, prepare_replication
-from infra.litestream.replica_settings import retention_ms_from, upload_every_from, verify_every_ms_from
-from infra.litestream.restore import STORE_AWAY, exit_code, lock_replication, own_lease, setting
+from infra.litestream.replica_settings import (
+    replica_url,
+    retention_ms_from,
+    setting,
+    upload_every_from,
+    verify_every_ms_from,
+)
+from infra.litestream.restore import STORE_AWAY, exit_code, lock_replication, own_lease
 from infra.litestream.supervision.trouble_report import TroubleReport
 from infra.litestream.supervisor import Fenced, LitestreamSupervisor
 from shared.core import logs
@@ -59,7 +65,7 @@ def log_event(event: str, **facts: Any) -> None:
 
 
 async def _run() -> int:
-    url, database = setting("POSTROOM_REPLICA_URL"), Path(setting("POSTROOM_DB"))
+    url, database = replica_url(), Path(setting("POSTROOM_DB"))
     check_settings()
     ended = signalled()
     lock = lock_replication(database)

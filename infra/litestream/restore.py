@@ -29,7 +29,7 @@ from pathlib import Path
 
 from infra.litestream.lease import Lease, LeaseHeld, lease_on
 from infra.litestream.prepare import RESTORE_LIMIT_S, prepare_replication
-from infra.litestream.replica_settings import lease_ms_from
+from infra.litestream.replica_settings import lease_ms_from, replica_url, setting
 from infra.litestream.restored_files import FileRefused, ReplicaRefused, restore
 from infra.litestream.supervision.trouble_report import TroubleReport
 from shared.core import logs
@@ -46,18 +46,6 @@ STORE_AWAY = (StoreUnreachable, StoreRefused, CredentialsUnreachable)  # it may 
 _WAIT_STEP_S = 1.0
 
 log = logs.get()
-
-
-def setting(name: str) -> str:
-    """A variable that must be set.
-
-    Raises:
-        ConfigInvalid
-    """
-    value = os.environ.get(name)
-    if not value:
-        raise ConfigInvalid(f"{name} is not set; infra/litestream.yml says what it is")
-    return value
 
 
 def exit_code(error: PostroomError) -> int:
@@ -89,7 +77,7 @@ def lock_replication(database: Path) -> WorkerLock:
 
 
 async def _run(options: argparse.Namespace) -> None:
-    url = setting("POSTROOM_REPLICA_URL")
+    url = replica_url()
     if options.output is not None:
         await _write_copy(url, options.output, options.timestamp)
         return

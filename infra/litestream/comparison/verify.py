@@ -23,7 +23,8 @@ from typing import Any, NoReturn
 
 from infra.litestream.comparison.compare import NotVerified, compare_with_restore, reason_of, remove_leftovers
 from infra.litestream.comparison.finding import comparison_facts
-from infra.litestream.restore import exit_code, setting
+from infra.litestream.replica_settings import replica_url, setting
+from infra.litestream.restore import exit_code
 from infra.processes import kill_group, spawn
 from shared.core import logs
 from shared.core.errors import PostroomError
@@ -79,7 +80,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _terminated)
     try:
         database = Path(setting("POSTROOM_DB")).absolute()
-        url, control = setting("POSTROOM_REPLICA_URL"), Path(setting("POSTROOM_LITESTREAM_SOCKET"))
+        url, control = replica_url(), Path(setting("POSTROOM_LITESTREAM_SOCKET"))
         found = compare_with_restore(database, url, control, os.environ)
     except NotVerified as error:
         log.warning(NOT_VERIFIED, reason=str(error))

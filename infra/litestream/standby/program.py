@@ -24,9 +24,9 @@ import apsw
 
 from infra.litestream.lease import Lease, LeaseHeld, LeaseLost, describe
 from infra.litestream.prepare import Ready, prepare_replication
-from infra.litestream.replica_settings import follow_ms_from, lease_ms_from
+from infra.litestream.replica_settings import follow_ms_from, lease_ms_from, replica_url, setting
 from infra.litestream.replicate import check_settings, keep_replicating, signalled
-from infra.litestream.restore import STORE_AWAY, exit_code, lock_replication, own_lease, setting
+from infra.litestream.restore import STORE_AWAY, exit_code, lock_replication, own_lease
 from infra.litestream.restored_files import FileRefused, is_missing
 from infra.litestream.standby.copies import WarmCopies
 from infra.litestream.standby.decisions import FollowerProgress
@@ -264,7 +264,7 @@ async def run(options: argparse.Namespace) -> int:
     Raises:
         ConfigInvalid, FileRefused, ReplicaRefused, Fenced
     """
-    url, database = setting("POSTROOM_REPLICA_URL"), Path(setting("POSTROOM_DB"))
+    url, database = replica_url(), Path(setting("POSTROOM_DB"))
     check_settings()
     follow_ms_from(os.environ)
     if lease_ms_from(os.environ) < LEAST_LEASE_MS:

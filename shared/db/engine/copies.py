@@ -16,6 +16,7 @@ from shared.core import durability
 from shared.core.errors import DatabaseRefused, DatabaseUnavailable
 from shared.db.engine import owner_only
 from shared.db.engine.connection import open_connection, rows, scalar
+from shared.db.engine.schema import KEEP_IT
 
 _MARGIN_BYTES = 16 * 2**20  # of the disk: the migrations and the log want some of it too
 _TABLES = """
@@ -68,18 +69,18 @@ def room(folder: Path) -> int:
 def check_room(path: Path, needed: int, what: str) -> None:
     """
     Raises:
-        DatabaseUnavailable: the disk lacks room for what shall be written beside *path*.
+        DatabaseUnavailable: the disk lacks room for what is to be written beside *path*.
     """
     free = room(path.parent)
     if free < needed + _MARGIN_BYTES:
         raise DatabaseUnavailable(
             f"there is no room for {what}: it needs {_megabytes(needed + _MARGIN_BYTES)}, and the disk of "
-            f"{path.parent} has {_megabytes(free)} free. Make room there, and start again; {path} is as it was"
+            f"{path.parent} has {_megabytes(free)} free. Make room there, and start again; {path} is unchanged"
         )
 
 
 def make(conn: apsw.Connection, database: Path, target: Path) -> Counts:
-    """Copy what the connection's database holds at this instant, and check the copy. Writers may go on.
+    """Copy what the connection's database holds at this instant, and check the copy. Writers may continue.
 
     A copy of that name is replaced when the new one is whole. A process that is killed here leaves a file that ends
     with ``.copying``, which the next one replaces.
@@ -105,7 +106,7 @@ def make(conn: apsw.Connection, database: Path, target: Path) -> Counts:
     except (OSError, apsw.Error) as error:
         raise DatabaseUnavailable(
             f"{database.name} could not be copied to {target} ({error}): make room there, and check its permissions; "
-            f"{database} is as it was"
+            f"{database} is unchanged"
         ) from None
     finally:
         _remove(fresh)
@@ -137,11 +138,7 @@ def _check(fresh: Path, database: Path, before: Counts) -> None:
 
 
 def _damaged(database: Path, why: str) -> DatabaseRefused:
-    return DatabaseRefused(
-        database,
-        f"is damaged: {why}",
-        "Nothing was changed. Move it away, and keep it; the next start restores the database from the replica",
-    )
+    return DatabaseRefused(database, f"is damaged: {why}", f"Nothing was changed. {KEEP_IT}")
 
 
 def _remove(fresh: Path) -> None:

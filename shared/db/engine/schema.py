@@ -27,7 +27,10 @@ _OBJECTS = """
 # The statements of our migrations that change the set of tables; each begins its line.
 _TABLE_CHANGE = re.compile(r"^CREATE TABLE (\w+)|^DROP TABLE (\w+)|^ALTER TABLE (\w+) RENAME TO (\w+)", re.MULTILINE)
 _COMMENT = re.compile(r"(-- .*\n)+")  # at the beginning of each migration
-_KEPT = "Move it away, and keep it; the next start restores the database from the replica"
+KEEP_IT = (
+    "Move it away, and keep it; the next start restores the database from the replica, or begins an empty one if there "
+    "is no replica"
+)
 
 
 class _SchemaObject(NamedTuple):
@@ -81,12 +84,16 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise DatabaseRefused(path, f"is not a database that SQLite can read ({error})", _KEPT) from None
+        raise DatabaseRefused(path, f"is not a database that SQLite can read ({error})", KEEP_IT) from None
     except apsw.SQLError as error:
         raise DatabaseRefused(
-            path, f"does not have the schema of Postroom that it says it has ({error})", _KEPT
+            path, f"does not have the schema of Postroom that it says it has ({error})", KEEP_IT
         ) from error
     except (apsw.Error, OSError) as error:
+        if path.is_dir():
+            raise DatabaseRefused(
+                path, "is a folder, and a database is a file", f"Name a file in POSTROOM_DB, such as {path}/postroom.db"
+            ) from None
         raise DatabaseUnavailable(
             f"{path} can't be used at the moment ({error}): check its permissions, the space on its disk, and other "
             f"programs that have it open"
@@ -117,7 +124,7 @@ def _check_tables(path: Path, objects: list[_SchemaObject], version: int) -> Non
     missing = _tables(version) - {each.name for each in objects if each.kind == "table"}
     if missing:
         names = ", ".join(sorted(missing))
-        raise DatabaseRefused(path, f"lacks tables that its schema {version} has: {names}", _KEPT)
+        raise DatabaseRefused(path, f"lacks tables that its schema {version} has: {names}", KEEP_IT)
 
 
 @cache

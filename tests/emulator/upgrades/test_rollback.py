@@ -249,7 +249,7 @@ def roll_back_on_a_full_disk(path, room, action):
         apsw.connection_hooks.append(lambda conn: setattr(conn, "exec_trace", look))
     else:
         limit(room)
-    with pytest.raises((NotReady, DatabaseUnavailable), match="is as it was"):
+    with pytest.raises((NotReady, DatabaseUnavailable), match="is unchanged"):
         roll_back(path, None)
 
 

@@ -287,7 +287,7 @@ def test_the_command_shows_the_holder_and_where_the_state_is(tmp_path: Path) -> 
     [
         ({}, "POSTROOM_REPLICA_URL is not set: set it to"),
         ({"POSTROOM_REPLICA_URL": ""}, "POSTROOM_REPLICA_URL is not set: set it to"),
-        ({"POSTROOM_REPLICA_URL": "bucket/postroom"}, "POSTROOM_REPLICA_URL"),
+        ({"POSTROOM_REPLICA_URL": "bucket/postroom"}, "error: POSTROOM_REPLICA_URL: a replica is s3://"),
     ],
 )
 def test_the_command_names_the_setting_that_is_missing_or_wrong(environment: dict[str, str], said: str) -> None:

@@ -132,7 +132,7 @@ def test_of_a_later_version_nothing_is_checked(conn, db):
 
 def test_a_place_where_no_file_can_be_is_told(tmp_path):
     (tmp_path / "folder.db").mkdir()
-    with pytest.raises(DatabaseUnavailable, match=r"folder.db can't be used at the moment"):
+    with pytest.raises(DatabaseRefused, match=r"folder\.db is a folder.* in POSTROOM_DB, such as \S+/postroom\.db$"):
         prepare_database(tmp_path / "folder.db")
     (tmp_path / "file").touch()
     with pytest.raises(DatabaseUnavailable, match="can't be used at the moment"):

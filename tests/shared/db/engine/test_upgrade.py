@@ -135,7 +135,7 @@ def test_without_room_for_a_copy_nothing_is_changed(db):
 def prepare_with_files_of(path, limit):
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    with pytest.raises(DatabaseUnavailable, match=r"could not be copied to .*p\.db\.schema-1 .*p\.db is as it was"):
+    with pytest.raises(DatabaseUnavailable, match=r"could not be copied to .*p\.db\.schema-1 .*p\.db is unchanged"):
         prepare_database(path)
 
 
