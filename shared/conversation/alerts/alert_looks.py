@@ -89,7 +89,10 @@ def note(conn: apsw.Connection, found: Findings, settings: Settings, *, now_ms: 
         known,
         tellings.of_alerts(conn, [each.id for each in known]),
         silent={name for name, chat in places.items() if not _can_send(chat, found)},
-        said={each.name: tellings.said_since(conn, each.name, after_ms=now_ms - decide.STORM_MS) for each in routes},
+        said={
+            each.name: tellings.said_since(conn, each.name, after_ms=now_ms - decide.STORM_MS, now_ms=now_ms)
+            for each in routes
+        },
         timezone=settings.timezone,
         now_ms=now_ms,
     )

@@ -134,7 +134,8 @@ def _sayings(route: AlertRoute, news: Sequence[News], said: int, timezone: str, 
         return _few(route, urgent, said)
     waited = [each for each in rest if quiet is not None and _is_of(quiet, each)]
     if route.digest_ms is not None:
-        is_due = bool(waited) or now_ms - max(route.digest_at or 0, route.updated_at) >= route.digest_ms
+        since_ms = now_ms - max(route.digest_at or 0, route.updated_at)
+        is_due = bool(waited) or not 0 <= since_ms < route.digest_ms  # below 0: the clock was set back
         return [*_digest(route, rest if is_due else ()), *_few(route, urgent, said)]
     alone = [each for each in news if each not in waited]
     return [*_digest(route, waited), *_few(route, alone, said + bool(waited))]

@@ -73,7 +73,7 @@ _REFRESH = f"""
        AND (gone_at IS NOT NULL OR (what, why, remedy, latest) IS NOT (:what, :why, :remedy, :latest))
 """
 _GONE = "UPDATE alerts SET gone_at = :now WHERE id = :id AND over_at IS NULL AND gone_at IS NULL"
-_OVER = "UPDATE alerts SET over_at = :now WHERE id = :id AND over_at IS NULL AND gone_at < :now"
+_OVER = "UPDATE alerts SET over_at = :now WHERE id = :id AND over_at IS NULL AND gone_at <> :now"
 
 
 def standing(conn: apsw.Connection) -> list[Alert]:

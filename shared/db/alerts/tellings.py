@@ -70,13 +70,15 @@ def end(conn: apsw.Connection, alert_id: int, route: str, *, response: int, now_
 
 SAID = """
     SELECT count(*)
-      FROM (SELECT told_by FROM alert_tellings WHERE said_by = :route AND told_at > :after
+      FROM (SELECT told_by FROM alert_tellings
+             WHERE said_by = :route AND told_at > :after AND told_at <= :now
              UNION
-            SELECT over_told_by FROM alert_tellings WHERE said_by = :route AND over_told_at > :after)
+            SELECT over_told_by FROM alert_tellings
+             WHERE said_by = :route AND over_told_at > :after AND over_told_at <= :now)
 """
 
 
-def said_since(conn: apsw.Connection, route: str, *, after_ms: int) -> int:
-    """How many messages the route got after that instant."""
-    count: int = scalar(conn, SAID, {"route": route, "after": after_ms})
+def said_since(conn: apsw.Connection, route: str, *, after_ms: int, now_ms: int) -> int:
+    """How many messages the route got after that instant; a later one than *now_ms* is of a clock that was ahead."""
+    count: int = scalar(conn, SAID, {"route": route, "after": after_ms, "now": now_ms})
     return count

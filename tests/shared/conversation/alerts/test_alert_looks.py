@@ -11,6 +11,7 @@ from shared.channels.base import Registration
 from shared.conversation.access import channel_watch
 from shared.conversation.alerts import alert_looks, standing
 from shared.conversation.alerts.alert_looks import AlertLooks
+from shared.conversation.alerts.decide import MOST
 from shared.core.settings import Settings
 from shared.db.alerts import alerts, tellings
 from shared.db.engine.connection import rows, transaction
@@ -202,6 +203,23 @@ def test_a_storm_is_counted(conn, ops, settings):
     assert look(conn, settings) == 5
     assert said(conn)[-1] == f"16 more: 16 dead (problem). <{URL}/#/>"
     assert look(conn, settings, NOW + MINUTE) == 0
+
+
+def test_a_clock_that_is_set_back_holds_no_alert_back(conn, ops, settings):
+    for number in range(MOST):
+        make_agent(conn, f"agent-{number}")
+        die(conn, agent=f"agent-{number}", chat=str(number))
+    assert look(conn, settings) == MOST
+    with transaction(conn):
+        rows(conn, "DELETE FROM messages WHERE agent = 'agent-0'")
+    look(conn, settings, NOW + MINUTE)
+    make_agent(conn, "late")
+    die(conn, agent="late", chat="late")
+    back = NOW - 300 * MINUTE
+    assert look(conn, settings, back) == 2
+    over, begun = said(conn)[-2:]
+    assert over.startswith("Over since 2027-01-15 08:01 (UTC): 1 message to agent agent-0 is dead")
+    assert begun.startswith("1 message to agent late is dead")
 
 
 def test_a_night_is_one_digest(conn, settings):

@@ -97,6 +97,8 @@ def test_a_digest_comes_so_often_and_what_is_urgent_does_not_wait_for_it():
     both = [alert(1), alert(2, "disk")]
     assert plan(both, routes=(route,)) == [one(2)]
     assert plan(both, told(2), routes=(route,), now=NOW + HOUR) == [("ops", "digest", [(1, "began")])]
+    back = plan(both, told(2), routes=(route,), now=NOW - 5 * HOUR)
+    assert back == [("ops", "digest", [(1, "began")])], "a clock that was set back makes no digest later"
 
 
 def test_a_storm_is_a_few_messages_and_one_that_counts_the_rest():
