@@ -213,7 +213,7 @@ def message(
     of_session = {"agent": agent, "session": session, "row": row_id}
     running, ahead, first_retried, busy, retrying = [], 0, None, 0, []
     _, failure, _, process_after = fields[:4]
-    is_planned = failure is None and (process_after or 0) > now_ms
+    is_planned = status == "pending" and failure is None and (process_after or 0) > now_ms
     is_due = status == "pending" and not is_planned
     if is_due:
         running = rows(conn, RUNNING, of_session)

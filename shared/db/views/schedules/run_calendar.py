@@ -182,7 +182,7 @@ def read(conn: apsw.Connection, since_ms: int, *, days: int, timezone: str, now_
         _plan(found, plans.values(), bounds, now_ms=now_ms)
         named = _names(conn, found, plans)
         order = sorted(found, key=lambda each: (each == ONCE, named[each][0].lower(), each))
-        shown = min(SHOWN, _SHOWN_IN_ALL // max(1, min(len(order), _SERIES) * days))
+        shown = min(SHOWN, max(1, _SHOWN_IN_ALL // max(1, min(len(order), _SERIES) * days)))
         told = (run for each in order[:_SERIES] for day in found[each] for run in day.told(shown))
         ends = runs.ends_of(conn, [run[:2] for run in islice(told, _TOLD)])
         teller = _Teller(conn, timezone, now_ms, ends=ends, shown=shown)
