@@ -107,7 +107,7 @@ async def download(client: Client, platform: str, url: str, headers: dict[str, s
         NotSent: the platform can't be reached.
         RetryableError: another attempt may succeed.
         FileTooLarge: there are more than *limit_bytes*.
-        PermanentError: the platform does not have the file (or no longer).
+        PermanentError: the platform does not have the file.
     """
     try:
         status, found, _ = await client.request("GET", url, b"", headers, limit_bytes=limit_bytes)

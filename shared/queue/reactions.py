@@ -20,12 +20,12 @@ def message(conn: apsw.Connection, message_id: str) -> Message:
     """The message with this visible id.
 
     Raises:
-        NotFound: there is none (or no longer).
+        NotFound: there is none.
     """
     row_id = messages.find(conn, message_id)
     found = claims.readable(conn, row_id) if row_id is not None else None
     if found is None:
-        raise NotFound(f"there is no message {message_id!r} (or no longer)")
+        raise NotFound(f"there is no message {message_id!r}, or it was deleted")
     return found
 
 

@@ -54,7 +54,7 @@ def agent_called(conn: apsw.Connection, agent: str, name: str) -> str:
 def check_same(given: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     """Check that the names of the card still mean the same."""
     if any(given.get(name, value) != value for name, value in found.items()):
-        raise WrongState("one of the names means another agent or chat now than on the card: ask again")
+        raise WrongState("one of the names now means a different agent or chat than on the card: ask again")
 
 
 def answering(conn: apsw.Connection, chat_id: int) -> list[str]:

@@ -114,7 +114,7 @@ def _check_wire(conn: apsw.Connection, agent: str, given: Mapping[str, Any]) -> 
 def _wire(conn: apsw.Connection, agent: str, wanted: Arguments, *, now_ms: int) -> str:
     chat = chats.find(conn, wanted["channel"], wanted["platform_id"])
     if chat is None:
-        raise NotFound(f"there is no chat {wanted['platform_id']!r} on {wanted['channel']!r}, or no longer")
+        raise NotFound(f"there is no chat {wanted['platform_id']!r} on {wanted['channel']!r}: it was deleted")
     wirings.connect(conn, chat.id, agent, now_ms=now_ms)
     called = destinations.find(conn, agent, chat=chat.id)
     beside = wirings.beside(conn, chat.id, agent)

@@ -97,7 +97,7 @@ def decide(
     Raises:
         NotFound: there is no such approval.
         NotAllowed: the person may not decide it.
-        WrongState: it is decided already, its time is over, or there is no such choice (or no longer).
+        WrongState: it is decided already, its time is over, or there is no such choice.
     """
     asked = approvals.get(conn, approval_id)
     if asked is None:

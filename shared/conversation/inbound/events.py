@@ -159,7 +159,7 @@ def _handle_album(conn: apsw.Connection, album: Album, policy: AccessPolicy, *, 
 
 
 def _handle_stop(conn: apsw.Connection, channel: str, event: Event, *, now_ms: int) -> Routed | None:
-    """The stop button of a draft; None where no turn of that chat shows this draft (or no longer)."""
+    """The stop button of a draft; None where no turn of that chat shows this draft."""
     draft_id = event.context.get("draft_id")
     cancelled = drafts.stop(conn, channel, event.platform_id or "", draft_id, now_ms=now_ms)
     return Routed(changed=cancelled) if cancelled else None

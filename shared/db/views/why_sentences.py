@@ -205,7 +205,7 @@ def of_gathering(facts: GatheringFacts) -> Why:
     waits = (
         "It is a piece of an album, and waits for the others: the album is whole after a second without another one."
     )
-    return Why("gathering", f"{waits} If it stays due, dispatch does not run.", facts.due_at)
+    return Why("gathering", f"{waits} If it keeps waiting, dispatch does not run.", facts.due_at)
 
 
 # The words of `dropped`, as docs/access.md explains them.
@@ -221,7 +221,7 @@ DROPPED: Mapping[str, str] = {
     "not_wired": "No agent answers there, and no approver could be asked; or the bot was not addressed",
     "chat_refused": "An approver or the operator chose to ignore this chat",
     "not_addressed": "It was not addressed to an agent that answers there",
-    "rate_limited": "It was over the limit of a minute",
+    "rate_limited": "It was over the limit per minute",
     "bot_not_asked_for": "A person made a bot for ours without being asked, so it is not used",
     "sender_unknown": "The sender is a stranger, and the chat is closed to strangers",
     "sender_refused": "An approver or the operator refused this sender",

@@ -81,7 +81,7 @@ def _sentence(recipient: str, body: str, within_ms: int) -> str:
     quoted = quote(body, _QUOTED)
     return (
         f"Agent {recipient} has not answered within {in_words(within_ms)} what you handed over: “{quoted}” "
-        "list_team shows what it does now. Its answer still comes, if it comes. Decide how to continue."
+        "list_team shows what it does now. Its answer may still come. Decide how to continue."
     )
 
 

@@ -180,7 +180,7 @@ class SessionToolbox:
         return answer
 
     async def _brought(self, tool: Tool, checked: Arguments, key: str) -> spoken_files.Brought:
-        """The file that the call sends: a copy out of the outbox, or sound; none where it sends none (or no longer).
+        """The file that the call sends: a copy out of the outbox, or sound; none where it sends none.
 
         Raises:
             ClaimLost: the turn is over.

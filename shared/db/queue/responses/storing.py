@@ -68,7 +68,7 @@ def was_answered(conn: apsw.Connection, response: Response) -> bool:
 
 
 def sent_as(conn: apsw.Connection, response_id: int, *, chat_id: int) -> str | None:
-    """The platform's id of the last part of a response to that chat, or None if it is not known (or no longer)."""
+    """The platform's id of the last part of a response to that chat, or None if it is not known."""
     found: str | None = scalar(
         conn,
         "SELECT parts ->> '$[#-1]' FROM responses WHERE id = :id AND chat_id = :chat",

@@ -88,7 +88,7 @@ def found(store: Path, file_id: str) -> OutgoingFile:
     """The file that was handed over under this id. Reads it: not for the loop.
 
     Raises:
-        NotFound: there is none (or no longer).
+        NotFound: there is none.
     """
     if not re.fullmatch(ID, file_id):
         raise NotFound(f"there is no file {file_id!r}: POST /api/files gives the id")
@@ -96,7 +96,9 @@ def found(store: Path, file_id: str) -> OutgoingFile:
         (path,) = (store / file_id).iterdir()
         return outgoing_files.described(path)
     except (OSError, ValueError):
-        raise NotFound(f"there is no file {file_id!r} (or no longer): hand it over again by POST /api/files") from None
+        raise NotFound(
+            f"there is no file {file_id!r}, or it was deleted: hand it over again by POST /api/files"
+        ) from None
 
 
 ENDPOINTS = (post_file,)

@@ -67,7 +67,7 @@ def test_what_was_dropped_is_told_without_its_text(conn):
     newest, _ = read(conn)
 
     assert (newest["what"], newest["at"], newest["state"]) == ("apart", NOW + 3, "rate_limited")
-    assert newest["reason"].startswith("It was over the limit of a minute")
+    assert newest["reason"].startswith("It was over the limit per minute")
 
 
 def test_the_next_page_begins_before_the_last_line(conn):

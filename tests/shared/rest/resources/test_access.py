@@ -450,7 +450,7 @@ def test_a_dropped_message_has_a_sentence_and_its_word(serving, conn):
         dropped.record(conn, channel="telegram", reason="rate_limited", detail="chat", now_ms=NOW)
     (found,) = get(serving, "/api/dropped").json()
     assert (found["code"], found["detail"]) == ("rate_limited", "chat")
-    assert found["reason"].startswith("It was over the limit of a minute (chat). The person may write")
+    assert found["reason"].startswith("It was over the limit per minute (chat). The person may write")
 
 
 def test_dropped_messages_are_filtered_by_sender_and_chat_and_have_names(serving, conn):

@@ -248,6 +248,12 @@ def test_every_state_of_a_message_is_a_reason(conn, state):
     assert sentence in found.reason
 
 
+def test_a_task_that_was_answered_is_so_also_once_the_clock_was_set_back(conn):
+    row = settle_with(SENT)(conn)
+    rows(conn, "UPDATE messages SET process_after = :at WHERE id = :row", {"at": LATER, "row": row})
+    assert reason_of(conn, row) == "It was answered: response 1 was sent."
+
+
 def test_of_many_that_come_before_the_first_hundred_are_counted(conn):
     for _ in range(101):
         put(conn)
@@ -298,7 +304,7 @@ def test_a_message_of_a_paused_agent_says_what_ends_the_pause(conn, until, way):
 def test_what_can_be_done_about_a_dropped_message_is_said_of_known_words_alone():
     assert set(why_sentences.ON_DROPPED) <= set(why_sentences.DROPPED)
     assert why_sentences.of_drop("rate_limited", "chat") == (
-        "It was over the limit of a minute (chat). The person may write again in a minute."
+        "It was over the limit per minute (chat). The person may write again in a minute."
     )
 
 

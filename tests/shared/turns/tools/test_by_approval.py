@@ -98,7 +98,7 @@ def test_a_name_that_means_another_chat_by_the_time_of_the_yes_registers_nothing
             destinations.remove(conn, "assistant", "chat-2")
             secret = make_chat_in(conn, "-300")
             rows(conn, "UPDATE destinations SET name = 'chat-2' WHERE target_chat = ?", (secret,))
-        assert "means another agent or chat now" in decide(conn, answer, 0).problem
+        assert "now means a different agent or chat" in decide(conn, answer, 0).problem
     assert column(conn, "SELECT agent FROM wirings") == ["assistant"]
 
 

@@ -28,7 +28,7 @@ def test_each_row_says_why_and_leads_to_its_chat(conn):
     drop(conn, "rate_limited", NOW)
     (found,) = listed(conn)
     assert (found["chatId"], found["id"], found["state"]) == (chat, "dropped_1", "dropped")
-    assert found["reason"].startswith("It was over the limit of a minute")
+    assert found["reason"].startswith("It was over the limit per minute")
 
 
 def test_a_message_that_asked_no_agent_stands_between_those_that_were_dropped(conn):
