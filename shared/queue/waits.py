@@ -29,7 +29,7 @@ class Wait(NamedTuple):
         asked_at: the column that says when the wait was asked for, which moves with it.
         longest: where there is none: the longest wait that is ever asked for, as SQL.
         waiting: which rows wait, as SQL.
-        index: that has them, where SQLite would choose another one.
+        found_by: the index that has them, where SQLite would choose another one.
     """
 
     table: str
@@ -38,14 +38,14 @@ class Wait(NamedTuple):
     asked_at: str | None = None
     longest: str = "0"
     waiting: str = "1"
-    index: str = ""
+    found_by: str = ""
 
     @property
     def found(self) -> str:
         """The rows that wait longer than they asked for."""
         return f"""
             SELECT {self.key}
-              FROM {self.table}{self.index and f" INDEXED BY {self.index}"}
+              FROM {self.table}{self.found_by and f" INDEXED BY {self.found_by}"}
              WHERE {self.waiting} AND {self.until} > :now AND {self.until} - :now > {self._asked} + {SLACK_MS}
              LIMIT :limit
         """  # noqa: S608
@@ -80,7 +80,7 @@ WAITS = (
         "deliver_after",
         "failed_at",
         waiting="status = 'pending' AND failure IS NOT NULL",
-        index="responses_delayed",
+        found_by="responses_delayed",
     ),
     Wait("responses", "id", "lease", longest=":lease", waiting="status = 'delivering'"),
     Wait("chats", "id", "not_before", "held_at", waiting=_HAS_ANSWERS),
