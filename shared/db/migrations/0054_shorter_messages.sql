@@ -1,4 +1,4 @@
--- Nearly every message asks the model always. It says so by NULL now, as a column that holds nothing: the word stood in
+-- A message that always asks the model, as nearly every one does, leaves its column `wake` empty. The word stood in
 -- each row, and cost a third of a page with each turn. Rows that have the word keep it, and mean the same.
 -- The column is changed as in 0038: in the text of the schema, without reading or copying the table.
 PRAGMA writable_schema = ON;

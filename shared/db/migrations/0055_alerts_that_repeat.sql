@@ -1,3 +1,3 @@
--- A cause that stands for days goes on to kill messages: that is told again.
+-- An alert is repeated while its cause keeps killing messages.
 
 ALTER TABLE alerts ADD COLUMN latest INTEGER;  -- when it last happened; NULL: it does not repeat

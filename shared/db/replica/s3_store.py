@@ -196,7 +196,7 @@ class S3ObjectStore:
         if "redirect without LOCATION" in said:
             raise StoreRefused(f"{self._name} is in another region than {self._region}: set AWS_REGION")
         if status is not None and (code is None or status >= "500" or status == "429"):
-            raise StoreUnreachable(f"{self._name} does not work: {code or f'HTTP {status}'}")
+            raise StoreUnreachable(f"{self._name} answers with an error: {code or f'HTTP {status}'}")
         if code is not None:
             hint = "; these credentials need List, Get, Put and Delete there" if status == "403" else ""
             raise StoreRefused(f"{self._name} refuses: {code}{hint}")

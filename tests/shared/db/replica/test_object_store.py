@@ -222,7 +222,7 @@ def test_a_page_to_sign_in_to_a_network_is_no_store_and_no_empty_bucket(answerin
         (400, "ExpiredToken", StoreRefused, "refuses: ExpiredToken"),
         (301, "PermanentRedirect", StoreRefused, "is in another region than us-east-1: set AWS_REGION"),
         (501, "NotImplemented", StoreRefused, "has no conditional writes"),
-        (503, "SlowDown", StoreUnreachable, "does not work: SlowDown"),
+        (503, "SlowDown", StoreUnreachable, "answers with an error: SlowDown"),
         (409, "ConditionalRequestConflict", ObjectChanged, "another writer"),
     ],
 )
