@@ -3,9 +3,9 @@
 import hashlib
 from collections.abc import Callable
 
-from emulator.proving.row_promises import WaitWatch
 from tests.simulation import ledger
 from tests.simulation.machine.computer import Computer
+from tests.simulation.row_checks import WaitWatch
 
 LEASE_MS = 30_000
 _SHOWS_S = 180.0  # a lease, and two sweeps

@@ -12,7 +12,7 @@ from emulator.proving.ledger import DOUBTS
 from shared.queue.endings import STILL_WORKING
 from shared.queue.turns import APOLOGY
 from shared.turns.run.agent_run import BEGUN_ANEW
-from tests.simulation import sent_files
+from tests.simulation import row_checks, sent_files
 from tests.simulation.agents.owners import DECIDES_NOTHING, OWNER
 from tests.simulation.machine.seams import BEGAN_MS
 from tests.simulation.parts import Query
@@ -41,7 +41,7 @@ def check(
         *_ended(query),
         *row_promises.turns(query),
         *row_promises.spoke_once(query),
-        *row_promises.schedules(query),
+        *row_checks.schedules(query),
         *_answered(query, platforms, lines),
         *(_deleted(query, platforms) if is_clock_steady else ()),
         *sent_files.check(query, platforms, is_clock_steady=is_clock_steady),

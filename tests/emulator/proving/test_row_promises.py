@@ -5,14 +5,11 @@ from functools import partial
 import pytest
 
 from emulator.proving import row_promises
-from emulator.proving.row_promises import WaitWatch
 from shared.db.engine.connection import rows, transaction
-from shared.db.spending import budgets
 from shared.queue import replies, spoken, turns
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
-from tests.support import LEASE, NOW, make_agent, put, take
+from tests.support import NOW, put, take
 
-HOUR = 3_600_000
 POLICY = RetryPolicy(max_attempts=5, base_ms=5000, cap_ms=300_000, jitter=0.0)
 
 
@@ -48,8 +45,6 @@ def everything(conn):
         *row_promises.never_dropped(query),
         *row_promises.turns(query),
         *row_promises.spoke_once(query),
-        *row_promises.schedules(query),
-        *row_promises.budgets(query, past=0),
     ]
 
 
@@ -60,8 +55,6 @@ def test_every_promise_holds_where_nothing_is_broken(conn, world):
 
 
 DROP = "INSERT INTO dropped (channel, event_key, reason, created_at) VALUES ('telegram', '{}', '{}', 1)"
-RUN = "INSERT INTO schedule_runs (series_id, message_id, due_at, started_at, recurrence, timezone) VALUES {}"
-FOUR_RUNS = ", ".join(f"('s', 'm{at}', {at * HOUR}, 1, '0 * * * *', 'UTC')" for at in (1, 2, 3, 5))
 AGAIN = """
 INSERT INTO events (type, message_id, agent, session_id, data, created_at)
 SELECT type, message_id, agent, session_id, data, 1 FROM events WHERE type = 'chain_step_start' AND id = {}
@@ -76,8 +69,6 @@ BREAKS = {
     "a message is dead for no reason": ("UPDATE messages SET last_error = NULL", "is dead without a reason"),
     "a turn begins beside another": (AGAIN.format(f"{FIRST_START}; {AGAIN.format(FIRST_START)}"), "while ["),
     "a turn begins behind another": (AGAIN.format(FIRST_START), "took [1] after 3"),
-    "a run is doubled": (f"{RUN.format(FOUR_RUNS)}, ('s', 'n', {HOUR}, 1, NULL, NULL)", "had two runs for 3600000"),
-    "a run lacks": (RUN.format(FOUR_RUNS), f"series s has no run for {4 * HOUR}"),
 }
 
 
@@ -85,16 +76,6 @@ BREAKS = {
 def test_what_is_broken_is_told(conn, world, sql, problem):
     conn.execute(sql)
     assert problem in "\n".join(everything(conn))
-
-
-def test_an_instant_that_is_noted_as_missed_needs_no_run_but_with_catch_up(conn, world):
-    conn.execute(RUN.format(FOUR_RUNS))
-    note = "INSERT INTO missed_runs VALUES (NULL, 's', 'm5', ?, NULL, '0 * * * *', 'UTC', 'coalesced', 1)"
-    rows(conn, note, (4 * HOUR,))
-    assert row_promises.schedules(partial(rows, conn)) == []
-    put(conn, "task", series_id="s")
-    rows(conn, "UPDATE messages SET misfire = 'catch_up' WHERE series_id = 's'")
-    assert len(row_promises.schedules(partial(rows, conn))) == 1
 
 
 def test_a_turn_that_spoke_and_is_run_again_is_told(conn):
@@ -114,37 +95,3 @@ def test_a_private_text_in_another_place_is_told():
     secrets = {"m7": {"chat 5", "session private"}}
     assert row_promises.private([("chat 5", "re m7"), ("session private", "m7"), ("chat 6", "re m8")], secrets) == []
     assert row_promises.private([("chat 6", "re m7")], secrets) != []
-
-
-def test_a_row_that_waits_longer_than_it_asked_for_is_told_once_if_no_sweep_moves_it(conn):
-    put(conn)
-    run(conn, "100", failure=Failure("it broke"))
-    query = partial(rows, conn)
-    watch = WaitWatch(lease_ms=LEASE, patience=130)
-    assert [watch.look(query, now_ms=NOW, steady=at) for at in (0, 1000)] == [[], []]
-    back = NOW - 24 * HOUR
-    assert [bool(watch.look(query, now_ms=back, steady=at)) for at in (1000, 1130, 1131, 1200)] == [
-        False,
-        False,
-        True,
-        False,
-    ]
-    rows(conn, "UPDATE messages SET process_after = :now, updated_at = :now", {"now": back})
-    assert watch.look(query, now_ms=back, steady=5000) == []
-
-
-def test_a_budget_that_is_passed_by_more_than_it_may_is_told(conn):
-    make_agent(conn, "poor")
-    with transaction(conn):
-        budgets.put(conn, "poor", "day", "tokens", 100, now_ms=NOW)
-        rows(
-            conn,
-            "INSERT INTO usage (turn, agent, session, model, paid_by, requests, input, output, cache_read, cache_write,"
-            " created_at, updated_at) VALUES ('t', 'poor', 's', 'm', 'plan', 1, 90, 15, 5, 5, :now, :now)",
-            {"now": NOW},
-        )
-    query = partial(rows, conn)
-    assert row_promises.budgets(query, past=15) == []
-    assert row_promises.budgets(query, past=14) == [
-        f"poor used 115 tokens of 100 in the day of {NOW - NOW % (24 * HOUR)}"
-    ]

@@ -2,9 +2,9 @@
 
 import apsw
 
-from emulator.proving import row_promises
 from shared.core.time.periods import PeriodName
 from shared.db.spending import budgets
+from tests.simulation import row_checks
 from tests.simulation.agents.thinkers import AGENT, Thinkers
 from tests.simulation.parts import Query, Surroundings, WorldPart
 
@@ -27,7 +27,7 @@ class Budgets(WorldPart):
 
         A cut of the power takes what was counted since the last sync.
         """
-        problems = row_promises.budgets(query, past=self._models.most)
+        problems = row_checks.budgets(query, past=self._models.most)
         ((counted,),) = query("SELECT ifnull(sum(input + output + cache_read + cache_write), 0) FROM usage")
         if is_history_whole and counted < self._models.used:
             problems.append(f"the models gave {self._models.used} tokens, and {counted} are counted")

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from emulator.proving import row_promises
 from emulator.storage import due
 from shared.db.engine.connection import open_connection, rows
+from tests.simulation import row_checks
 from tests.simulation.faults import Fault
 from tests.simulation.long_runs.leaps import Leaps
 from tests.simulation.long_runs.schedules import Schedules
@@ -137,7 +138,7 @@ class Week(World):
         query, now_ms = self.computer.query, self.wall_ms()
         old = query(_OLD.format(messages=now_ms - RETENTION_MS - _SLACK_MS, history=now_ms - HISTORY_MS - _SLACK_MS))
         return [
-            *row_promises.schedules(query),
+            *row_checks.schedules(query),
             *(f"{table}: {count} rows should have been pruned" for table, (count,) in zip(
                 ("messages", "responses", "events"), old, strict=True) if count),
             *self._of_copy(),
