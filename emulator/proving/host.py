@@ -256,14 +256,13 @@ class Post:
         for path in (*self.data.glob("postroom.db*"), *self.data.glob(".postroom.db*")):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         self.lost_disks_ns.append(time.monotonic_ns())
-        argv = [sys.executable, "-m", "infra.restore", "--wait", f"{RESTORE_WAIT_S}s"]
-        environment = {"PATH": os.environ["PATH"], **self["litestream"].environment}
-        done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, timeout=4 * RESTORE_WAIT_S)
-        with (self.folder / "restore.log").open("ab") as log:
-            log.write(done.stdout + done.stderr)
-        if done.returncode != 0:
+        environment, wait = self["litestream"].environment, f"{RESTORE_WAIT_S}s"
+        is_done, said = restore(environment, "--wait", wait, limit_s=4 * RESTORE_WAIT_S)
+        with (self.folder / "restore.log").open("a") as log:
+            log.write(said)
+        if not is_done:
             prepare_database(self.db)  # an empty one: the ledger says what is lost
-            raise Misconfigured(f"the replica was not restored: {(done.stdout + done.stderr).decode()[-2000:]}")
+            raise Misconfigured(f"the replica was not restored: {said[-2000:]}")
         self.start()
 
     def kill_everything(self, *, but: str = "") -> None:
@@ -315,6 +314,17 @@ class Post:
             short = (line if len(line) < 600 else f"{line[:200]} … {line[-390:]}" for line in tail)
             said.append(f"--- {path.name}\n" + "\n".join(short))
         return "\n".join(said)
+
+
+def restore(environment: Mapping[str, str], *options: str, limit_s: float) -> tuple[bool, str]:
+    """Run ``infra.restore``: whether it restored the replica, and what it said."""
+    argv = [sys.executable, "-m", "infra.restore", *options]
+    whole = {"PATH": os.environ["PATH"], **environment}
+    try:
+        done = subprocess.run(argv, cwd=ROOT, env=whole, capture_output=True, timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        return False, f"it did not end within {limit_s:g} s\n"
+    return done.returncode == 0, (done.stdout + done.stderr).decode(errors="replace")
 
 
 def prepare_agents(

@@ -8,11 +8,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import apsw
+
 from emulator.proving import row_promises
+from emulator.proving.platform import Written
 from emulator.proving.witnesses import Witnesses
 
 ENDS = ("answered", "dead", "dropped", "waiting", "cancelled")
 # A note that tells an agent of an answer that was not delivered is Postroom's own.
+UNREADABLE = "the database can't be read"
 WRITTEN = "FROM messages WHERE NOT (kind = 'system' AND trigger = 0)"
 DOUBTS = "SELECT response_id, count(*) FROM events WHERE type = 'response_outcome_unknown' GROUP BY response_id"
 _ANSWERS = """
@@ -85,13 +89,21 @@ class Balance:
 
 def balance(seen: Witnesses) -> Balance:
     """The ledger by what the witnesses saw, at any instant of a run."""
+    accepted = {each.event: each for each in seen.written.values() if each.accepted}
+    try:
+        return _balance(seen, accepted)
+    except apsw.Error as error:
+        lost = {each.text: f"{UNREADABLE}: {error}" for each in accepted.values()}
+        return Balance(len(accepted), dict.fromkeys(ENDS, 0), {}, lost, len(seen.sends), len(seen.taken), ())
+
+
+def _balance(seen: Witnesses, accepted: Mapping[tuple[str, str], Written]) -> Balance:
     answers: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
     for channel, key, status, error in seen.rows(_ANSWERS):
         answers[channel, key].append((status, error))
     ends: Counter[str] = Counter()
     reasons: dict[str, Counter[str]] = defaultdict(Counter)
     lost: dict[str, str] = {}
-    accepted = {each.event: each for each in seen.written.values() if each.accepted}
     became = row_promises.outcomes(seen.rows, accepted).became
     for key, each in accepted.items():
         end, reason = became.get(key, ("lost", "it is not stored"))

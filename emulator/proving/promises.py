@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import apsw
+
 from emulator.proving import row_promises
-from emulator.proving.ledger import DOUBTS, WRITTEN, balance
+from emulator.proving.ledger import DOUBTS, UNREADABLE, WRITTEN, balance
 from emulator.proving.platform import by_chat
 from emulator.proving.witnesses import Witnesses, query
 from shared.queue.turns import APOLOGY
@@ -26,6 +28,18 @@ def stored(seen: Witnesses) -> list[str]:
         *(f"lost: {text!r} was acknowledged ({seen.written[text].statuses}), and {why}" for text, why in lost.items()),
         *(f"doubled: {text!r} is stored {count} times" for text, count in found.items() if count > 1),
         *(f"nobody wrote: {text!r}" for text in found if text not in seen.written),
+    ]
+
+
+def refused(seen: Witnesses) -> list[str]:
+    """P12: a stranger is refused where the chat refuses strangers, and nothing else is dropped."""
+    closed = {chat for (chat,) in seen.rows("SELECT platform_id FROM chats WHERE sender_policy = 'strict'")}
+    turned_away = seen.rows("SELECT event_key, platform_id FROM dropped WHERE reason = 'sender_unknown'")
+    let_in = seen.rows("SELECT message, platform_id, agent FROM messages")
+    return [
+        *row_promises.never_dropped(seen.rows, ["sender_unknown"]),
+        *(f"refused without need: event {key} of chat {chat}" for key, chat in turned_away if chat not in closed),
+        *(f"a stranger reached {agent}: {text!r}" for text, chat, agent in let_in if chat in closed),
     ]
 
 
@@ -48,14 +62,6 @@ _OPEN = f"""
      UNION ALL
     SELECT 'response ' || id, status FROM responses WHERE status IN ('pending', 'delivering')
 """
-
-
-def completed(seen: Witnesses) -> list[str]:
-    """Where nothing is meant to fail: every message is completed."""
-    return [
-        f"{text!r} is {status}: {error}"
-        for text, status, error in seen.rows(f"SELECT message, status, last_error {WRITTEN} AND status <> 'completed'")
-    ]
 
 
 def turns(seen: Witnesses) -> list[str]:
@@ -158,6 +164,26 @@ def sent(seen: Witnesses) -> list[str]:
     return problems
 
 
+def private(seen: Witnesses) -> list[str]:
+    """P8, P10: what was written in a chat, and what was answered, is seen in no other, by people or by agents.
+
+    The first word of each text names its chat.
+    """
+    chats: dict[str, str] = dict(
+        seen.rows("SELECT s.session_id, c.platform_id FROM sessions s JOIN chats c ON c.id = s.chat_id")
+    )
+    secrets: dict[str, set[str]] = defaultdict(set)
+    for written in seen.written.values():
+        secrets[f"{written.text.split()[0]} "].add(written.chat)
+    shown = [
+        (chats[line["session"]], text)
+        for line in seen.turns
+        if line["what"] == "start" and line["session"] in chats
+        for text in line["texts"]
+    ]
+    return row_promises.private([*((send.chat, send.text) for send in seen.taken), *shown], secrets)
+
+
 def arrivals(
     found: Iterable[tuple[int, str, str, str]], taken: Counter[tuple[str, str]], doubts: Counter[int]
 ) -> tuple[list[str], dict[tuple[str, str], int]]:
@@ -193,17 +219,26 @@ Promise = Callable[[Witnesses], list[str]]
 # By the words of a receipt.
 PROMISES: Mapping[str, Promise] = {
     "accepted is stored, once": stored,
+    "strangers are refused, and nobody else": refused,
     "each message ends, with a reason where it fails": ended,
     "one turn at a time, in order, each with its claim": turns,
     "one answer to each, and none to nothing": answered,
     "arrived in order; twice only with a recorded doubt": sent,
+    "seen in its own chat alone": private,
     "the database file is sound": sound,
 }
 
 
 def problems_of(seen: Witnesses, promises: Iterable[Promise] = tuple(PROMISES.values())) -> list[str]:
     """What is wrong, promise by promise."""
-    return [problem for promise in promises for problem in promise(seen)]
+    return [problem for promise in promises for problem in _problems(seen, promise)]
+
+
+def _problems(seen: Witnesses, promise: Promise) -> list[str]:
+    try:
+        return promise(seen)
+    except apsw.Error as error:  # a damaged file is what a run looks for
+        return [f"{UNREADABLE}: {error}"]
 
 
 def differing_tables(one: Path, other: Path) -> list[str]:

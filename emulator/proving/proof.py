@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import apsw
+
 from emulator.base.errors import EmulatorError, NotReady
 from emulator.proving import promises, replica
 from emulator.proving.child import ROOT, until
@@ -144,7 +146,7 @@ class Proof:
         if not self.problems:
             try:
                 self.problems += replica.differences(self.post, self.folder)
-            except EmulatorError as error:
+            except (EmulatorError, apsw.Error) as error:
                 self.problems.append(str(error))
 
     def balance(self) -> Balance:
@@ -163,7 +165,7 @@ class Proof:
         try:
             did = self._kinds[kind](dice)
             self.post.settle(_END_S)
-        except EmulatorError as error:
+        except (EmulatorError, apsw.Error) as error:
             problems = [str(error)]
         problems += promises.problems_of(self.post.witnesses())
         done = Round(

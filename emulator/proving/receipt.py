@@ -18,7 +18,7 @@ from shared.db.engine import schema
 def facts_of(proof: Proof, seconds: float, load_before: float) -> dict[str, Any]:
     """The receipt for programs; its keys stay."""
     seen = proof.post.witnesses()
-    found = {name: look(seen) for name, look in promises.PROMISES.items()}
+    found = {name: promises.problems_of(seen, [promise]) for name, promise in promises.PROMISES.items()}
     known = {problem for problems in found.values() for problem in problems}
     found["the replica restores to the same rows; nothing waits for ever"] = [
         each for each in proof.problems if each not in known

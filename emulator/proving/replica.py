@@ -1,13 +1,10 @@
 """The replica of a run: what it restores to, beside the rows of the database."""
 
 import asyncio
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-from emulator.proving.child import ROOT, until
-from emulator.proving.host import AWS, Post
+from emulator.proving.child import until
+from emulator.proving.host import AWS, Post, restore
 from emulator.proving.promises import differing_tables
 from shared.core.errors import NotReplicated
 from shared.db.replica.sync import sync
@@ -21,11 +18,10 @@ def differences(post: Post, folder: Path, timeout_s: float = 60.0) -> list[str]:
     until("the replica to have everything", lambda: _is_synced(post), timeout_s)
     copy = folder / "restored.db"
     copy.unlink(missing_ok=True)
-    argv = [sys.executable, "-m", "infra.restore", "--output", str(copy)]
-    environment = {"PATH": os.environ["PATH"], **AWS, "POSTROOM_REPLICA_URL": post.replica_url}
-    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, timeout=_RESTORE_LIMIT_S)
-    if done.returncode != 0:
-        return [f"the replica does not restore: {(done.stderr + done.stdout).decode()[-2000:]}"]
+    environment = {**AWS, "POSTROOM_REPLICA_URL": post.replica_url}
+    is_done, said = restore(environment, "--output", str(copy), limit_s=_RESTORE_LIMIT_S)
+    if not is_done:
+        return [f"the replica does not restore: {said[-2000:]}"]
     return [f"{table} is not the same in the replica" for table in differing_tables(post.db, copy)]
 
 

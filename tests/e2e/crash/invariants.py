@@ -12,7 +12,7 @@ from emulator.proving.replica import differences
 from emulator.proving.witnesses import Witnesses, read_journal
 
 __all__ = [
-    "WRITTEN", "check", "check_replica", "check_so_far", "check_stored", "check_turns", "hold", "journal",
+    "WRITTEN", "check", "check_replica", "check_so_far", "check_stored", "check_turns", "completed", "hold", "journal",
 ]  # fmt: skip
 
 
@@ -22,9 +22,17 @@ def hold(seen: Witnesses, kept: Iterable[Promise]) -> None:
     assert not problems, "\n".join(problems[:40])
 
 
+def completed(seen: Witnesses) -> list[str]:
+    """Where nothing is meant to fail: every message is completed."""
+    return [
+        f"{text!r} is {status}: {error}"
+        for text, status, error in seen.rows(f"SELECT message, status, last_error {WRITTEN} AND status <> 'completed'")
+    ]
+
+
 def check(post: Post, *, all_completed: bool = False) -> None:
     """Check every promise. All work is finished; the host may be up or not."""
-    hold(post.witnesses(), [*promises.PROMISES.values(), *([promises.completed] if all_completed else [])])
+    hold(post.witnesses(), [*promises.PROMISES.values(), *([completed] if all_completed else [])])
 
 
 def check_so_far(post: Post) -> None:
@@ -34,7 +42,7 @@ def check_so_far(post: Post) -> None:
 
 def check_turns(post: Post) -> None:
     """Check the promises about turns and their answers, where people write more than plain texts."""
-    kept = [promises.ended, promises.completed, promises.turns, promises.answered, promises.sound]
+    kept = [promises.ended, completed, promises.turns, promises.answered, promises.sound]
     hold(post.witnesses(), kept)
 
 

@@ -3,7 +3,7 @@
 from emulator.proving import promises
 from emulator.proving.ledger import balance
 from emulator.proving.witnesses import Witnesses, read_journal
-from tests.e2e.crash.invariants import hold
+from tests.e2e.crash.invariants import completed, hold
 from tests.e2e.standby.hosts import Host
 
 
@@ -13,7 +13,7 @@ def witnesses(host: Host) -> Witnesses:
 
 def check(host: Host) -> None:
     """Nothing acknowledged is lost; nothing is said twice but with a recorded doubt; the file is sound."""
-    kept = [promises.stored, promises.ended, promises.completed, promises.answered, promises.sent, promises.sound]
+    kept = [promises.stored, promises.ended, completed, promises.answered, promises.sent, promises.sound]
     hold(witnesses(host), kept)
 
 

@@ -12,7 +12,7 @@ from emulator.proving.witnesses import Witnesses, key_of
 from shared.db.access import dropped
 from shared.db.engine.connection import transaction
 from shared.db.queue import events
-from tests.support import NOW, answer, column, make_agent, put
+from tests.support import NOW, answer, column, make_agent, make_chat, put
 
 
 class World:
@@ -25,6 +25,7 @@ class World:
         self.turns: list[dict[str, Any]] = []
         self._ticks = itertools.count(1000)
         make_agent(conn, "assistant")
+        conn.execute("UPDATE chats SET sender_policy = 'public' WHERE id = ?", (make_chat(conn),))
 
     def witnesses(self, *lost_disks_ns: int) -> Witnesses:
         return Witnesses(self.db, self.written, self.sends, self.turns, lost_disks_ns)
@@ -32,9 +33,9 @@ class World:
     def tick(self) -> int:
         return next(self._ticks)
 
-    def accept(self, text: str) -> Written:
+    def accept(self, text: str, *, chat: str = "100") -> Written:
         """A person writes, and gets a 200."""
-        self.written[text] = Written(len(self.written) + 1, "100", text, accepted=True, statuses=[200])
+        self.written[text] = Written(len(self.written) + 1, chat, text, accepted=True, statuses=[200])
         return self.written[text]
 
     def store(self, text: str) -> str:
@@ -76,14 +77,14 @@ class World:
             events.append(self.conn, "response_outcome_unknown", now_ms=NOW, response_id=response, data={"part": 0})
             events.append(self.conn, "response_retry", now_ms=NOW, response_id=response, data={"reason": reason})
 
-    def drop(self, text: str, reason: str) -> None:
-        written = self.accept(text)
+    def drop(self, text: str, reason: str, *, chat: str = "100") -> None:
+        written = self.accept(text, chat=chat)
         with transaction(self.conn):
             dropped.record(
                 self.conn,
                 channel="telegram",
                 reason=reason,
-                platform_id="100",
+                platform_id=chat,
                 event_key=written.event[1],
                 now_ms=NOW,
             )

@@ -7,7 +7,7 @@ import pytest
 
 from emulator.base.errors import Misconfigured
 from emulator.proving import promises
-from emulator.proving.host import Post, Stall
+from emulator.proving.host import Post, Stall, restore
 from emulator.proving.platform import Platform
 
 
@@ -38,6 +38,10 @@ def test_after_a_disk_that_is_not_restored_the_ledger_says_what_is_lost(post: Po
     assert promises.problems_of(post.witnesses()) == [
         "lost: 'c100 0000 | ok' was acknowledged ([]), and it is not stored"
     ]
+
+
+def test_a_restore_that_does_not_end_is_one_that_failed() -> None:
+    assert restore({}, limit_s=0.01) == (False, "it did not end within 0.01 s\n")
 
 
 def test_what_is_slow_is_not_stuck_and_what_goes_back_and_forth_is() -> None:

@@ -5,8 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from emulator.proving import promises
+from emulator.proving.ledger import balance
+from emulator.proving.platform import OK, Send
 from tests.emulator.proving.conftest import World
-from tests.support import answer
+from tests.support import answer, make_chat, make_session
 
 
 def lose(world: World) -> None:
@@ -71,6 +73,28 @@ def say_what_no_row_says(world: World) -> None:
     world.arrive("hello")
 
 
+def drop_without_need(world: World) -> None:
+    world.drop("c100 0009", "rate_limited")
+
+
+def refuse_a_person_who_may_write(world: World) -> None:
+    world.drop("c100 0009", "sender_unknown")
+
+
+def let_a_stranger_in(world: World) -> None:
+    world.conn.execute("UPDATE chats SET sender_policy = 'strict'")
+
+
+def answer_in_another_chat(world: World) -> None:
+    world.sends.append(Send("200", "re c100 0000", True, OK, world.tick()))
+
+
+def tell_an_agent_of_another_chat(world: World) -> None:
+    make_session(world.conn, chat="200")
+    ((session,),) = world.conn.execute("SELECT session_id FROM sessions ORDER BY id DESC LIMIT 1").fetchall()
+    world.turns.append({**world.turns[0], "session": session, "texts": ["c100 0000 | ok"]})
+
+
 def _id(world: World, number: int) -> str:
     ((id_,),) = world.conn.execute(
         "SELECT message_id FROM messages WHERE message = ?", (f"c100 {number:04} | ok",)
@@ -80,16 +104,17 @@ def _id(world: World, number: int) -> str:
 
 BREACHES = {
     "stored": [lose, lose_a_row, store_twice],
+    "refused": [drop_without_need, refuse_a_person_who_may_write, let_a_stranger_in],
     "ended": [leave_open, die_silently],
     "turns": [run_without_a_claim, run_the_older_one_last, overlap, run_two_at_once],
     "answered": [answer_twice, answer_nothing],
     "sent": [arrive_twice, not_arrive, arrive_out_of_order, say_what_no_row_says],
+    "private": [answer_in_another_chat, tell_an_agent_of_another_chat],
 }
 
 
 def test_a_run_that_went_well_breaks_no_promise(world: World):
     assert promises.problems_of(world.witnesses()) == []
-    assert promises.completed(world.witnesses()) == []
 
 
 @pytest.mark.parametrize(
@@ -98,6 +123,23 @@ def test_a_run_that_went_well_breaks_no_promise(world: World):
 def test_a_breach_is_seen_by_its_promise(world: World, name: str, breach: Callable[[World], None]):
     breach(world)
     assert getattr(promises, name)(world.witnesses())
+
+
+def test_a_stranger_who_is_refused_breaks_no_promise(world: World):
+    world.conn.execute("UPDATE chats SET sender_policy = 'strict' WHERE id = ?", (make_chat(world.conn, "190"),))
+    world.drop("c190 0000", "sender_unknown", chat="190")
+    assert promises.refused(world.witnesses()) == []
+
+
+def test_a_database_that_can_t_be_read_breaks_promises_and_loses_everything(world: World):
+    world.conn.close()
+    for path in world.db.parent.glob(f"{world.db.name}*"):
+        path.write_bytes(b"nonsense" * 1000)
+    problems = promises.problems_of(world.witnesses())
+    assert len(problems) == len(promises.PROMISES)
+    assert all(each.startswith("the database can't be read: ") for each in problems)
+    found = balance(world.witnesses())
+    assert (found.accepted, set(found.lost)) == (3, set(world.written))
 
 
 def test_a_second_arrival_with_a_recorded_doubt_is_allowed(world: World):
