@@ -46,20 +46,24 @@ def write(agent_folder: Path, name: str, text: str) -> Path:
 def write_new(folder_fd: int, name: str, wanted: bytes) -> Literal["made", "there", "other"]:
     """Write the file *name* of an open folder where nothing is yet; else whether it has these bytes, or ``other``.
 
+    The file gets its name when it is whole and on the disk. Of a process that dies before, a hidden file is left, which
+    the next call removes.
+
     Raises:
         OSError: it is no plain file, or the disk refuses it; nothing is left of a half-written one.
     """
+    fresh = f".{name[:60]}.new"
+    _remove(folder_fd, fresh)  # it may be a second name of *name*
+    with contextlib.suppress(FileNotFoundError), open_plain(folder_fd, name) as known:
+        return "there" if known.read(len(wanted) + 1) == wanted else "other"
     try:
-        fd = os.open(name, _FILE, 0o600, dir_fd=folder_fd)
-    except FileExistsError:
-        with open_plain(folder_fd, name) as known:
-            return "there" if known.read(len(wanted) + 1) == wanted else "other"
-    try:
-        with os.fdopen(fd, "wb") as file:
+        with os.fdopen(os.open(fresh, _FILE, 0o600, dir_fd=folder_fd), "wb") as file:
             file.write(wanted)
-    except OSError:
-        os.unlink(name, dir_fd=folder_fd)
-        raise
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(fresh, name, src_dir_fd=folder_fd, dst_dir_fd=folder_fd, follow_symlinks=False)
+    finally:
+        _remove(folder_fd, fresh)
     return "made"
 
 
@@ -121,6 +125,11 @@ def remove(agent_folder: Path, name: str) -> None:
     parent, _, last = name.rpartition("/")
     with contextlib.suppress(OSError), folder(agent_folder, parent, make=False) as parent_fd:
         os.unlink(last, dir_fd=parent_fd)
+
+
+def _remove(folder_fd: int, name: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder_fd)
 
 
 def open_plain(folder_fd: int, name: str) -> BinaryIO:

@@ -1,11 +1,14 @@
 """Files of Postroom in an agent's folder, where the agent may have put anything."""
 
 import os
+import resource
+import signal
 
 import pytest
 
 from shared.agents import own_files
 from shared.core.errors import ConfigInvalid
+from tests.forks import FORKS, run_crew
 
 
 def test_a_file_is_written_and_replaced(tmp_path):
@@ -34,6 +37,37 @@ def test_a_link_in_place_of_a_file_is_replaced_and_not_followed(tmp_path):
     own_files.write(tmp_path / "agent", "b.md", "new")
     assert (tmp_path / "secret").read_text() == "kept"
     assert (tmp_path / "agent/b.md").read_text() == "new"
+
+
+def test_a_new_file_has_its_name_when_it_is_whole(tmp_path):
+    """After a death on the way the next call begins anew; a link is all that the agent could put there."""
+    for left in (lambda part: part.write_text("ha"), lambda part: part.symlink_to(tmp_path / "secret")):
+        left(tmp_path / ".a.md.new")
+        with own_files.folder(tmp_path, "", make=False) as opened:
+            assert own_files.write_new(opened, "a.md", b"half or whole") == "made"
+            assert own_files.write_new(opened, "a.md", b"half or whole") == "there"
+            assert own_files.write_new(opened, "a.md", b"half") == "other"
+        assert [each.name for each in tmp_path.iterdir()] == ["a.md"]
+        (tmp_path / "a.md").unlink()
+
+
+def test_a_death_before_the_second_name_is_gone_leaves_the_file(tmp_path):
+    (tmp_path / "a.md").write_text("whole")
+    os.link(tmp_path / "a.md", tmp_path / ".a.md.new")
+    with own_files.folder(tmp_path, "", make=False) as opened:
+        assert own_files.write_new(opened, "a.md", b"whole") == "there"
+
+
+def test_a_disk_that_is_full_leaves_no_part_of_a_new_file(tmp_path):
+    assert run_crew([FORKS.Process(target=write_too_much, args=(tmp_path,))]) == [0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def write_too_much(folder):
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    with own_files.folder(folder, "", make=False) as opened, pytest.raises(OSError, match="too large"):
+        own_files.write_new(opened, "a.md", b"x" * 5000)
 
 
 def test_a_file_is_removed_and_one_that_is_not_there_is_no_error(tmp_path):
