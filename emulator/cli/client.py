@@ -235,7 +235,7 @@ def _request(
         connection.request(
             method,
             target,
-            None if body is None else half_characters.mend_json(json.dumps(body).encode()),
+            None if body is None else half_characters.mend(json.dumps(body, ensure_ascii=False)).encode(),
             dict(headers) if body is None else {**headers, "Content-Type": "application/json"},
         )
         answer = connection.getresponse()

@@ -29,7 +29,7 @@ with late("uvicorn.main", "Server", "main", "run"), late("logging.config"), late
 HEALTH_PATH = "/healthz"
 HEAD_BYTES = 32 * 1024  # the request line and all headers; a load balancer sends up to 16 KB
 MOST_HEADERS = 128
-REQUEST_BYTES = 8 * 1024 * 1024  # what follows a head: bodies are limited to 1 MiB, but chunks and trailers are not
+REQUEST_BYTES = 8 * 1024 * 1024  # what follows a head: `read_body` limits bodies, but not chunks and trailers
 FIRST_REQUEST_S = 1.0  # at a stop, for the request of a client that has just connected
 HEAD_S = 20  # from the beginning of a connection until its first request is complete
 KEEP_ALIVE_S = 75  # longer than a load balancer's 60 s; else it could use a connection that we are closing

@@ -24,7 +24,7 @@ from shared.core.errors import ConfigInvalid, NotAllowed, NotFound, NotReplicate
 from shared.core.text import half_characters
 from shared.core.text.validation import reason, where
 from shared.rest.http.service import Service
-from shared.runtime.app import read_body
+from shared.runtime.app import BODY_LIMIT, read_body
 
 log = logs.get()
 
@@ -83,7 +83,7 @@ class RequestRefused(HTTPException):
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """One method of one path; *refusals*: its error statuses, with the reason for each."""
+    """One method of one path; *refusals*: its error statuses, with the reason for each; *most_bytes*: of a body."""
 
     method: str
     path: str
@@ -94,6 +94,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     answer: Any
     wants_request: bool
     refusals: Mapping[int, str]
+    most_bytes: int = BODY_LIMIT
 
     @property
     def is_open(self) -> bool:
@@ -130,14 +131,14 @@ class Endpoint(msgspec.Struct, frozen=True):
         if self.query is not None:
             arguments["query"] = _checked(self.query, dict(request.query_params), is_open=self.is_open)
         if self.body is not None:
-            arguments["body"] = _checked(self.body, await read_body(request), is_open=self.is_open)
+            arguments["body"] = _checked(self.body, await read_body(request, self.most_bytes), is_open=self.is_open)
         if self.wants_request:
             arguments["request"] = request
         return arguments
 
 
 def endpoint(
-    method: str, path: str, refusals: Mapping[int, str] | None = None
+    method: str, path: str, refusals: Mapping[int, str] | None = None, *, most_bytes: int = BODY_LIMIT
 ) -> Callable[[Callable[..., Awaitable[Any]]], Endpoint]:
     """Make an endpoint from a function; see the module's docstring."""
 
@@ -154,7 +155,10 @@ def endpoint(
             statuses.setdefault(503, "the change could not be stored, or is not replicated yet: try again")
         if int in parameters.values():
             statuses.setdefault(404, "no row has this id")
-        return Endpoint(method, path, run, parameters, query, body, hints["return"], "request" in hints, statuses)
+        wants_request = "request" in hints
+        return Endpoint(
+            method, path, run, parameters, query, body, hints["return"], wants_request, statuses, most_bytes
+        )
 
     return made
 

@@ -15,6 +15,7 @@ from shared.rest.resources.moving.apply_plan import ImportedItem, PlanWork
 from shared.rest.resources.moving.plan import ImportBody
 from shared.roster.agents_and_teams import known_agent
 
+_LARGEST_PLAN = 4 * 1024 * 1024  # bytes: it is sent whole, so that all of it is made or nothing
 _INSTRUCTIONS = ("agents.md", "claude.md", "claude.local.md")  # programs read them by themselves
 
 
@@ -49,7 +50,12 @@ class _Checked(Exception):
     """The whole plan is possible. It is thrown so that the transaction is rolled back."""
 
 
-@endpoint("POST", "/api/imports", {400: "a part of the plan is not possible; the error names each, and why"})
+@endpoint(
+    "POST",
+    "/api/imports",
+    {400: "a part of the plan is not possible; the error names each, and why"},
+    most_bytes=_LARGEST_PLAN,
+)
 async def post_import(service: Service, *, body: ImportBody, query: CheckQuery) -> DoneImport:
     """Make everything of the plan that is not there yet, in one transaction. What is there stays as it is."""
     refuse_free_programs(

@@ -169,6 +169,11 @@ def test_another_agent_that_answers_there_is_told(serving, conn):
     assert wiring["note"] == "old answers in chat 1 too"
 
 
+def test_a_large_plan_is_taken_whole(serving, conn):
+    instructions = {f"a{number}": {"instructions": "x" * 90_000} for number in range(20)}
+    assert len(send(serving, {"source": "tinyagi", "agents": instructions})["items"]) == 20
+
+
 def put(serving, path, text="hello", agent="nova"):
     (reply,) = call(serving, ("PUT", f"/api/agents/{agent}/files", {"json": {"path": path, "text": text}}))
     return reply.status_code, reply.json()
