@@ -43,7 +43,7 @@ def write(
 
     Raises:
         DoesNotExist: there is no database.
-        InvalidInput: the folder is there already, and not empty.
+        InvalidInput: the folder is there already, and not empty; or another release wrote the database.
         Misconfigured: Parquet is asked for, and pyarrow is not installed.
         EmulatorError: the disk or the database refuses it; nothing is left.
     """
@@ -76,8 +76,15 @@ def _fill(
     now_ms: int,
 ) -> dict[str, Any]:
     with closing(open_connection(database, readonly=True)) as conn:
-        version = schema.inspect(conn, database)
+        version, newest = schema.inspect(conn, database), max(schema.migrations())
+        if version != newest:
+            also = ", or migrate it first with `emulator upgrade`" if version < newest else ""
+            raise errors.InvalidInput(
+                f"nothing was exported: {database} has schema {version}, and this release exports schema {newest}. "
+                f"Export with the release that wrote it{also}"
+            )
         tables, wanted = write_tables(conn, new, write_table, form, person)
+    files = list(export_files.copy(new, agents, _store(database), wanted))
     left_out = dict(NOT_TAKEN)
     if person is not None:
         left_out |= {table.name: "no row of it is a person's" for table in TABLES if not table.person}
@@ -89,9 +96,8 @@ def _fill(
         "person": f"{person.platform}:{person.sender_id}" if person is not None else None,
         "tables": tables,
         "leftOut": left_out,
-        "files": [
-            {"path": path, **_facts(new / path)} for path in export_files.copy(new, agents, _store(database), wanted)
-        ],
+        "files": [{"path": each.path, **_facts(new / each.path)} for each in files if not each.problem],
+        "filesLeftOut": {each.path: each.problem for each in files if each.problem},
     }
     with new_file(new / "manifest.json") as file:
         file.write(json.dumps(manifest, indent=2, ensure_ascii=False).encode() + b"\n")

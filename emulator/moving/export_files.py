@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from emulator.moving.source import SourceFolder
+from emulator.base.errors import InvalidInput
+from emulator.moving.source import UNREADABLE, FoundFile, SourceFolder
 from shared.core import content
 from shared.db.views.portable import TABLES
 
@@ -39,43 +40,57 @@ def _texts(conn: apsw.Connection, sql: str, person: Mapping[str, str]) -> list[s
     return [text for (text,) in conn.execute(sql, person) if text]
 
 
-def copy(new: Path, agents: Path, store: Path, of: FilesWanted) -> Iterator[str]:
-    """Copy the plain files into the new folder; the path of each there. No link is followed."""
+def copy(new: Path, agents: Path, store: Path, of: FilesWanted) -> Iterator[FoundFile]:
+    """Copy the plain files into the new folder: the path of each there, or why it was not copied.
+
+    An agent's folder may be a link of the operator's. No link in it is followed.
+    """
     seen: set[str] = set()
     for folder in of.folders:
-        for path in (f"{folder}/{file.path}" for file in _files(agents, folder)):
-            if path not in seen and _is_taken(path, of):
+        source = SourceFolder(agents / folder)
+        for file in source.files("."):
+            path = f"{folder}/{file.path}".rstrip("/")
+            if path not in seen and _is_taken(path, of, is_read=not file.problem):
                 seen.add(path)
-                yield from _copied(SourceFolder(agents), path, new, "agents")
-    for file in _files(store, "."):
+                yield from _copied(source, file, new, f"agents/{path}")
+    source = SourceFolder(store)
+    for file in source.files("."):
         if of.messages is None or file.path in of.sent:
-            yield from _copied(SourceFolder(store), file.path, new, "files")
+            yield from _copied(source, file, new, f"files/{file.path}".rstrip("/"))
 
 
-def _files(root: Path, folder: str) -> Iterator[Any]:
-    return SourceFolder(root).files(folder) if root.is_dir() else iter(())
+def _is_taken(path: str, of: FilesWanted, *, is_read: bool) -> bool:
+    """Of a session's folder only its inbox and its outbox: the rest is what the agent's program keeps for itself.
 
-
-def _is_taken(path: str, of: FilesWanted) -> bool:
-    """Of a session's folder only its inbox and its outbox: the rest is what the agent's program keeps for itself."""
+    *is_read*: it is a file; else the path may be that of a folder above it.
+    """
     below = [path.removeprefix(f"{folder}/").split("/") for folder in of.folders if path.startswith(f"{folder}/")]
-    in_session = next((parts for parts in below if parts[0] == _SESSIONS), None)
+    rest = next((parts[2:] for parts in below if parts[0] == _SESSIONS), None)
     if of.messages is not None:
-        is_inbox = in_session is not None and len(in_session) > 4 and in_session[2] == "inbox"
-        return is_inbox and in_session is not None and in_session[3] in of.messages
-    return in_session is None or (len(in_session) > 3 and in_session[2] in _BOXES)
+        return rest is not None and len(rest) > 1 + is_read and rest[0] == "inbox" and rest[1] in of.messages
+    if not rest:
+        return rest is None or not is_read
+    return rest[0] in _BOXES and len(rest) > is_read
 
 
-def _copied(source: SourceFolder, path: str, new: Path, under: str) -> Iterator[str]:
-    found = source.read(path)
-    if found is None:  # it has just gone
+def _copied(source: SourceFolder, file: FoundFile, new: Path, path: str) -> Iterator[FoundFile]:
+    if file.problem:
+        yield file._replace(path=path)
         return
-    target = new / under / path
+    target = new / path
     for folder in reversed(target.relative_to(new).parents[:-1]):
         (new / folder).mkdir(mode=0o700, exist_ok=True)
-    with new_file(target) as file:
-        file.write(found)
-    yield f"{under}/{path}"
+    try:
+        with new_file(target) as out:
+            is_there = source.copy(file.path, out)
+    except InvalidInput:
+        target.unlink()
+        yield FoundFile(path, file.size, UNREADABLE)
+        return
+    if is_there:
+        yield FoundFile(path, file.size)
+    else:  # it has just gone
+        target.unlink()
 
 
 @contextmanager

@@ -1,13 +1,14 @@
 """The folder of another program: read, never changed, and nothing outside it is followed."""
 
 import contextlib
+import io
 import json
 import os
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import apsw
 
@@ -16,23 +17,29 @@ from emulator.base import errors
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK = 1 << 20
+UNREADABLE = "this user may not read it"
 
 
 class FoundFile(NamedTuple):
-    """A plain file below the folder, and its bytes."""
+    """A file below the folder, and its bytes. *problem*: why it can't be read; of a folder, why nothing in it can."""
 
     path: str
     size: int
+    problem: str = ""
 
 
 class SourceFolder:
-    """A folder that somebody named. A link in it, and what is behind one, counts as missing."""
+    """A folder that somebody named. No link in it is followed: what is behind one counts as missing."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def has(self, name: str) -> bool:
-        """Whether there is such a file or folder."""
+        """Whether there is such a file or folder.
+
+        Raises:
+            InvalidInput: this user may not read it, as of all that follows.
+        """
         return self._mode(name) is not None
 
     def is_folder(self, name: str) -> bool:
@@ -66,26 +73,42 @@ class SourceFolder:
 
     def read(self, name: str) -> bytes | None:
         """The bytes of a file; None: there is none."""
-        with contextlib.suppress(OSError), self._opened(name) as fd:
-            return b"".join(iter(lambda: os.read(fd, _CHUNK), b""))
-        return None
+        content = io.BytesIO()
+        return content.getvalue() if self.copy(name, content) else None
+
+    def copy(self, name: str, target: IO[bytes]) -> bool:
+        """Write the bytes of a file; False: there is none."""
+        with self._found(name) as fd:
+            if fd is None or not stat.S_ISREG(os.fstat(fd).st_mode):
+                return False
+            for chunk in iter(lambda: os.read(fd, _CHUNK), b""):
+                target.write(chunk)
+        return True
 
     def folders(self, name: str) -> list[str]:
         """The names of the folders in a folder."""
         return [entry.name for entry in self._entries(name) if entry.is_dir(follow_symlinks=False)]
 
     def files(self, name: str) -> Iterator[FoundFile]:
-        """All plain files below a folder, by path, which begins there."""
-        for entry in self._entries(name):
-            path = f"{name}/{entry.name}"
+        """All that is below a folder and is none itself, by path, which begins there."""
+        try:
+            entries = self._entries(name)
+        except errors.InvalidInput:
+            yield FoundFile("", 0, UNREADABLE)
+            return
+        for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                yield from (FoundFile(f"{entry.name}/{below.path}", below.size) for below in self.files(path))
+                for below in self.files(f"{name}/{entry.name}"):
+                    yield below._replace(path=f"{entry.name}/{below.path}".rstrip("/"))
+            elif entry.is_symlink():
+                yield FoundFile(entry.name, 0, "it is a link, and links are not followed")
             elif entry.is_file(follow_symlinks=False):
-                yield FoundFile(entry.name, entry.stat(follow_symlinks=False).st_size)
+                with contextlib.suppress(OSError):  # it has just gone
+                    yield FoundFile(entry.name, entry.stat(follow_symlinks=False).st_size)
 
     def size(self, name: str) -> tuple[int, int]:
         """How many files are below a folder, and their bytes."""
-        found = [each.size for each in self.files(name)]
+        found = [each.size for each in self.files(name) if not each.problem]
         return len(found), sum(found)
 
     @contextlib.contextmanager
@@ -116,17 +139,29 @@ class SourceFolder:
                 conn.close()
 
     def _mode(self, name: str) -> int | None:
-        try:
-            with self._opened(name) as fd:
-                return os.fstat(fd).st_mode
-        except OSError:
-            return None
+        with self._found(name) as fd:
+            return os.fstat(fd).st_mode if fd is not None else None
 
     def _entries(self, name: str) -> list[os.DirEntry[str]]:
         if not self.is_folder(name):
             return []
-        with os.scandir(self.root / name) as found:
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.root / name) as found:
             return sorted(found, key=lambda entry: entry.name)
+        return []  # it has just gone
+
+    @contextlib.contextmanager
+    def _found(self, name: str) -> Iterator[int | None]:
+        """The open file or folder; None: there is none, or only a link."""
+        with contextlib.ExitStack() as opened:
+            try:
+                fd = opened.enter_context(self._opened(name))
+            except PermissionError as error:
+                raise errors.InvalidInput(
+                    f"{self.root / name} can't be read ({error.strerror}): give this user the right to read it"
+                ) from None
+            except OSError:
+                fd = None
+            yield fd
 
     @contextlib.contextmanager
     def _opened(self, name: str) -> Iterator[int]:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,15 @@ import pytest
 from pyarrow import parquet as pq
 
 from emulator.base import errors
-from emulator.moving import export, export_page
+from emulator.moving import export, export_files, export_page
 from emulator.moving.export import ExportedPerson
 from shared.conversation.access import people
 from shared.db.engine import schema
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.views.portable import NOT_TAKEN, TABLES
+from tests.forks import FORKS, run_crew
+from tests.other_user import become_nobody, needs_root
+from tests.shared.db.engine.earlier_databases import make_first
 from tests.support import NOW, column
 
 PAGE = Path(__file__).parents[3] / "docs/moving.md"
@@ -104,6 +108,7 @@ def test_the_manifest_names_every_file_with_its_hash(full: apsw.Connection, db: 
     lay(agents, "team/nova/MEMORY.md", "team/nova/skills/x/SKILL.md", "stray/x.md")
     lay(agents, "team/nova/sessions/s1/inbox/m1/a.txt", "team/nova/sessions/s1/home/key", "team/sessions/s2/claude/key")
     (agents / "team/link").symlink_to("/etc/hostname")
+    (agents / "team/sessions/s2/home").symlink_to("/etc")  # of the program alone, as what it has there
     lay(db.with_name("p.db.files"), "file_1/report.txt")
     target = tmp_path / "out"
     export.write(db, agents, target, form="json", now_ms=NOW)
@@ -114,6 +119,7 @@ def test_the_manifest_names_every_file_with_its_hash(full: apsw.Connection, db: 
         "agents/team/nova/skills/x/SKILL.md",
         "files/file_1/report.txt",
     ]
+    assert manifest["filesLeftOut"] == {"agents/team/link": "it is a link, and links are not followed"}
     named = {each["file"]: each["sha256"] for each in manifest["tables"].values()}
     named |= {each["path"]: each["sha256"] for each in manifest["files"]}
     there = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
@@ -122,6 +128,47 @@ def test_the_manifest_names_every_file_with_its_hash(full: apsw.Connection, db: 
         assert hashlib.sha256((target / name).read_bytes()).hexdigest() == digest
     assert {path.stat().st_mode & 0o777 for path in target.rglob("*") if path.is_file()} == {0o600}
     assert target.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_the_operator_linked_is_the_agent_s(full: apsw.Connection, db: Path, tmp_path: Path) -> None:
+    full.execute("UPDATE agents SET folder = 'nova' WHERE rowid = 1")
+    lay(tmp_path / "large disk", "MEMORY.md")
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents/nova").symlink_to(tmp_path / "large disk")
+    manifest = export.write(db, tmp_path / "agents", tmp_path / "out", form="json", now_ms=NOW)
+    assert [each["path"] for each in manifest["files"]] == ["agents/nova/MEMORY.md"]
+
+
+@needs_root
+def test_what_this_user_may_not_read_is_in_the_manifest(tmp_path: Path) -> None:
+    agents = tmp_path / "agents"
+    lay(agents, "nova/MEMORY.md", "nova/mine.md", "nova/mine/x.md", "nova/sessions/s/inbox/m1/a.txt")
+    for name in ("mine.md", "mine", "sessions/s/inbox"):
+        (agents / "nova" / name).chmod(0o000)
+    tmp_path.chmod(0o755)
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new").chmod(0o777)
+    assert run_crew([FORKS.Process(target=copy_as_nobody, args=(tmp_path,))]) == [0]
+
+
+def copy_as_nobody(folder: Path) -> None:
+    os.chdir(folder)  # the folders above are root's alone
+    become_nobody()
+    found = export_files.copy(Path("new"), Path("agents"), Path("no"), export_files.FilesWanted(["nova"]))
+    told = [(each.path, each.problem) for each in found]
+    assert told == [
+        ("agents/nova/MEMORY.md", ""),
+        ("agents/nova/mine", "this user may not read it"),
+        ("agents/nova/mine.md", "this user may not read it"),
+        ("agents/nova/sessions/s/inbox", "this user may not read it"),
+    ], told
+
+
+def test_a_database_of_another_release_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    make_first(tmp_path / "p.db").close()
+    with pytest.raises(errors.InvalidInput, match=r"has schema 1, and this release .*`emulator upgrade`"):
+        export.write(tmp_path / "p.db", tmp_path / "no", tmp_path / "out", form="json", now_ms=NOW)
+    assert not (tmp_path / "out").exists()
 
 
 def test_all_tables_are_of_one_instant(full: apsw.Connection, db: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """``emulator export``: everything that a person may want to take away, as files."""
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,8 +59,10 @@ def _places(state: Path | None) -> tuple[Path, Path]:
 def _told(folder: Path, manifest: dict[str, Any]) -> tuple[TextTable, str]:
     rows = [(each["file"], each["rows"], f"{each['bytes']:,}") for each in manifest["tables"].values() if each["rows"]]
     count, size = len(manifest["files"]), sum(each["bytes"] for each in manifest["files"])
+    reasons = Counter(manifest["filesLeftOut"].values())
+    left = "".join(f" Not copied: {number}, because {why}." for why, number in reasons.items())
     return (
         TextTable(("file", "rows", "bytes"), rows, "There are no rows."),
-        f"{folder} has it, with {count} files of agents ({size:,} bytes). manifest.json names every file, its rows and "
-        "its SHA-256. It contains what people wrote: protect it like the database.",
+        f"{folder} has it, with {count} files of agents ({size:,} bytes).{left} manifest.json names every file, its "
+        "rows and its SHA-256. It contains what people wrote: protect it like the database.",
     )
