@@ -45,7 +45,9 @@ class Rollback:
 
 
 def choose(database: Path, found: int, to: int | None) -> tuple[int, Path]:
-    """The copy to go back to: that of schema *to*, or the newest one that is earlier than *found*.
+    """The copy to go back to: that of schema *to*, or the one of an earlier schema than *found* that was made last.
+
+    A rollback keeps a copy too, of a later schema than that of the next upgrade.
 
     Raises:
         DoesNotExist: there is none.
@@ -54,7 +56,7 @@ def choose(database: Path, found: int, to: int | None) -> tuple[int, Path]:
     if to is not None and to in earlier:
         return to, earlier[to]
     if to is None and earlier:
-        return max(earlier.items())
+        return max(earlier.items(), key=lambda each: each[1].stat().st_mtime_ns)
     there = f"; there is one of schema {', '.join(map(str, earlier))}" if earlier else ""
     wanted = f"schema {to}" if to is not None else f"an earlier schema than {found}"
     raise DoesNotExist(

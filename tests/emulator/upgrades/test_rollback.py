@@ -1,5 +1,6 @@
 """The way back from an upgrade: the earlier schema with all that came in since, whatever dies on the way."""
 
+import os
 import resource
 import shutil
 import signal
@@ -175,6 +176,15 @@ def test_the_copy_of_another_database_is_refused(db):
     copy.close()
     with pytest.raises(NotReady, match=r"schema-28 is no copy of this database"):
         roll_back(db, None)
+
+
+def test_it_goes_back_to_the_copy_of_the_last_upgrade(db):
+    """And not to that of a rollback before it, whose schema is later."""
+    of_a_rollback = copies.place(db, NEWEST - 1)
+    shutil.copy(copies.place(db, RELEASED), of_a_rollback)
+    migrate(of_a_rollback, to=NEWEST - 1, keep_copy=False)
+    os.utime(of_a_rollback, (1, 1))
+    assert roll_back(db, None).version == RELEASED
 
 
 def test_without_a_copy_it_says_so(db):

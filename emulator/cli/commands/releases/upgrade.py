@@ -44,7 +44,8 @@ def upgrade(state: frame.State = None, dry_run: DryRun = False, as_json: frame.J
 
 
 def _describe(database: Path, state: Path | None, done: "Upgrade", *, is_rehearsal: bool) -> CommandResult:
-    kept = copies.place(database, done.found)
+    # An upgrade that goes on has the copy from its beginning.
+    kept = [path for version, path in copies.find_all(database).items() if version <= done.found][-1:]
     listed = [
         {"schema": each.version, "what": schema.sentence(each.version), "seconds": round(each.seconds, 3)}
         for each in done.applied
@@ -58,7 +59,7 @@ def _describe(database: Path, state: Path | None, done: "Upgrade", *, is_rehears
         "bytes": done.bytes,
         "copySeconds": round(done.copy_s, 3),
         "seconds": round(done.migrations_s, 3),
-        "copy": None if is_rehearsal else str(kept),
+        "copy": None if is_rehearsal else str(kept[0]),
         "rowsBefore": dict(done.before),
         "rowsAfter": dict(done.after),
     }
@@ -75,7 +76,7 @@ def _describe(database: Path, state: Path | None, done: "Upgrade", *, is_rehears
     lines = FactList(
         {
             "copy": f"{size(done.bytes)}, made and checked in {done.copy_s:.2f} s"
-            + ("" if is_rehearsal else f": {relative(kept)}"),
+            + ("" if is_rehearsal else f": {relative(kept[0])}"),
             "migrations": f"{len(listed)} in {done.migrations_s:.2f} s{measured}",
             "rows": f"{_sum(done.before)} before, {_sum(done.after)} after; {lost}",
             "to do it": f"start this release, or `{command_line('upgrade', state)}`" if is_rehearsal else None,

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -63,6 +64,18 @@ def test_an_upgrade_and_the_way_back(state):
     (new,) = set(after["messages"]) - set(before["messages"])
     assert "since then" in new
     assert set(before["messages"]) <= set(after["messages"])
+
+
+def test_an_upgrade_that_goes_on_names_the_copy_from_its_beginning(state):
+    """As after a kill: it is some migrations further, and the copy is of before."""
+    conn = open_connection(state.database)
+    copies.make(conn, state.database, copies.place(state.database, BEFORE - 1))
+    with transaction(conn):
+        meta.put(conn, "upgrade_began_with", str(BEFORE - 1))
+    conn.close()
+    facts = json.loads(emulator("upgrade", "--json", state=state).output)
+    assert facts["copy"] == str(copies.place(state.database, BEFORE - 1))
+    assert Path(facts["copy"]).exists()
 
 
 def test_nothing_is_done_while_the_emulator_runs(state):
