@@ -51,7 +51,7 @@ def of_interval(seconds: float) -> str:
 def depends_on_zone(expression: str) -> bool:
     """Whether the wall clock of a zone decides when it runs: it names hours or days."""
     fields = expression.split()
-    return len(fields) != 5 or not fields[1].startswith("*") or set(fields[2:]) != {"*"}
+    return len(fields) != 5 or set(fields[1:]) != {"*"}
 
 
 def instant(text: str, zone: tzinfo) -> datetime:

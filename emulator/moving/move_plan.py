@@ -43,10 +43,11 @@ class PlannedFile(NamedTuple):
 
 @dataclass(slots=True)
 class MovePlan:
-    """*body*: for ``POST /api/imports``. *bots*: channels whose bot the other program holds."""
+    """*body*: for ``POST /api/imports``. *prefix*: of each id and label. *bots*: channels whose bot the other has."""
 
     source: str
     version: str
+    prefix: str = ""
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     teams: dict[str, dict[str, Any]] = field(default_factory=dict)
     chats: list[dict[str, Any]] = field(default_factory=list)
@@ -77,21 +78,24 @@ class MovePlan:
         if number:
             self.leave(f"{what}: {number}", why, do)
 
-    def fit_id(self, wanted: str, *, prefix: str = "", taken: Collection[str] = ()) -> str:
+    def fit_id(self, wanted: str, *, taken: Collection[str] = ()) -> str:
         """An id that Postroom takes, made of theirs; it tells where that is another."""
-        fitting = re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", prefix + wanted)
-        stem = prefix + wanted if fitting else (slug(prefix + wanted) or "agent")
+        whole = self.prefix + wanted
+        stem = whole if re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", whole) else (slug(whole) or "agent")
         number, found = 1, stem[:60]
         while found in taken or found in self.agents or found in _RESERVED:
             number += 1
             found = f"{stem[:56]}-{number}"
         if found != wanted:
-            self.leave(f"the name {wanted!r}", f"it is the agent {found!r} here, because ids are of a-z, 0-9, _ and -")
+            self.leave(f"the id {wanted!r}", f"it is {found!r} here")
         return found
 
     def copy_file(self, source: SourceFolder, file: FoundFile, folder: str, agent: str) -> None:
         """Plan a file of *folder* for the agent's, or tell why it can't come along."""
         where = f"{folder}/{file.path}"
+        if file.problem:
+            self.leave(where, file.problem, f"copy what you want into the folder of {agent}")
+            return
         is_large = file.size > 4 * _MOST_TEXT  # bytes, of which a character has four at most
         self.add_file(agent, file.path, None if is_large else source.text(where), where, is_large=is_large)
 
@@ -150,10 +154,11 @@ class MovePlan:
     def add_schedule(self, label: str, agent: str, text: str, **more: Any) -> None:
         """A schedule, with a label that no other has."""
         taken = {each["label"] for each in self.schedules}
-        number, found = 1, label[:190]
+        stem = (self.prefix + label)[:190]
+        number, found = 1, stem
         while found in taken:
             number += 1
-            found = f"{label[:190]}-{number}"
+            found = f"{stem}-{number}"
         self.schedules.append({"label": found, "agentId": agent, "message": text, **more})
 
 

@@ -35,7 +35,7 @@ def read(source: SourceFolder, options: MoveOptions) -> MovePlan:
     env = read_env(source)
     if source.has(_DATABASE):
         version = str((source.json("package.json") or {}).get("version", "2"))
-        plan = MovePlan("nanoclaw", version)
+        plan = MovePlan("nanoclaw", version, options.prefix)
         if source.has(_OLD_DATABASE):
             plan.leave(_OLD_DATABASE, "the checkout was upgraded from version 1, and the newer database counts")
         _Reader(source, plan, options, env).read()
@@ -96,13 +96,11 @@ class _Reader:
             self._read_destinations(conn)
             self._tell_rest(conn)
             sessions = {(each["agent_group_id"], each["id"]) for each in rows(conn, "sessions")}
+            known = {"main", *(str(each["folder"]) for each in rows(conn, "agent_groups"))}
         read_tasks(self._source, self._plan, self._options, self._zone, self._agents, sessions)
         for name in self._source.folders("groups"):
-            if name not in {self._folder_of(each) for each in self._agents.values()} and name != "main":
+            if name not in known:
                 self._plan.leave(f"groups/{name}", "no agent of the database has this folder", "copy what you want")
-
-    def _folder_of(self, agent: str) -> str:
-        return str(self._plan.agents[agent].get("folder") or agent)
 
     def _check_version(self, conn: apsw.Connection) -> None:
         newer = sorted({str(each["name"]) for each in rows(conn, "schema_version")} - _KNOWN_MIGRATIONS)
@@ -120,7 +118,7 @@ class _Reader:
             config = configs.get(each["id"], {})
             if not config:
                 self._plan.leave(f"the settings of {folder}", "NanoClaw has none; the defaults are taken")
-            id_ = self._plan.fit_id(folder, prefix=self._options.prefix)
+            id_ = self._plan.fit_id(folder)
             self._agents[each["id"]] = id_
             self._plan.agents[id_] = self._agent(each, config, id_, folder)
             self._tell_config(id_, config)
@@ -146,8 +144,6 @@ class _Reader:
         if "/" in folder or folder in ("", ".", ".."):
             self._plan.leave(f"the folder {folder!r} of {id_}", "it leads out of groups/, and nothing outside is read")
             return agent
-        if folder != id_:
-            agent["folder"] = folder
         if instructions := (self._source.text(f"groups/{folder}/CLAUDE.local.md") or "").strip():
             agent["instructions"] = instructions
         for file in self._source.files(f"groups/{folder}"):
@@ -180,7 +176,7 @@ class _Reader:
                 isGroup=is_group,
                 name=one_line(each["name"]) or None,
                 senderPolicy=policy_of(each["unknown_sender_policy"]),
-                refused=each["denied_at"] is not None,
+                refused=each.get("denied_at") is not None,
             )
         leave_channels(self._plan, elsewhere, "chats")
 
@@ -198,9 +194,11 @@ class _Reader:
             self._plan.add_wiring(
                 address,
                 agent,
-                **engagement(self._plan, each["engage_mode"], each["engage_pattern"], f"{agent} in {_place(address)}"),
-                senderScope="known" if each["sender_scope"] == "known" else "all",
-                ignoredMessagePolicy="accumulate" if each["ignored_message_policy"] == "accumulate" else "drop",
+                **engagement(
+                    self._plan, each.get("engage_mode"), each.get("engage_pattern"), f"{agent} in {_place(address)}"
+                ),
+                senderScope="all" if each.get("sender_scope") == "all" else "known",
+                ignoredMessagePolicy="accumulate" if each.get("ignored_message_policy") == "accumulate" else "drop",
                 sessionMode=session_mode,
                 priority=int(each["priority"] or 0),
             )

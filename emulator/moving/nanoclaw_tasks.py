@@ -94,9 +94,9 @@ class _Tasks:
         row = live[-1]
         content = content_of(row["content"])
         text = str(content.get("prompt") or "")
-        if not text:
-            return
         try:
+            if not text:
+                raise CantBeTold("it has no text, or none that can be read")
             self._add(name, row, content, agent, text)
         except CantBeTold as why:
             self._plan.leave(f"the task {name} of {agent}: {text!r}", str(why), f"emulator schedules add {agent} TEXT")

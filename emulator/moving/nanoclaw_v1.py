@@ -28,7 +28,7 @@ def read(source: SourceFolder, options: MoveOptions, env: dict[str, str]) -> Mov
         EmulatorError: it can't be read, or something must be said first.
     """
     version = str((source.json("package.json") or {}).get("version", "1"))
-    plan = MovePlan("nanoclaw", version)
+    plan = MovePlan("nanoclaw", version, options.prefix)
     _Reader(source, plan, options, options.timezone or env.get("TZ") or None).read()
     return plan
 
@@ -69,7 +69,7 @@ class _Reader:
 
     def _add_group(self, group: dict[str, Any], chat: dict[str, Any], elsewhere: dict[str, int]) -> None:
         folder, jid = str(group["folder"]), str(group["jid"])
-        id_ = self._plan.fit_id(folder, prefix=self._options.prefix)
+        id_ = self._plan.fit_id(folder)
         self._agents[folder] = id_
         self._plan.agents[id_] = self._agent(group, id_, folder)
         prefix, is_named, rest = jid.partition(":")
@@ -133,8 +133,6 @@ class _Reader:
         if "/" in folder or folder in ("", ".", ".."):
             self._plan.leave(f"the folder {folder!r} of {id_}", "it leads out of groups/, and nothing outside is read")
             return agent
-        if folder != id_:
-            agent["folder"] = folder
         own = (self._source.text(f"groups/{folder}/CLAUDE.md") or "").strip()
         common = (self._source.text("groups/global/CLAUDE.md") or "").strip()
         both = own if group.get("is_main") or common in own else f"{own}\n\n{common}"

@@ -43,7 +43,7 @@ def read(source: SourceFolder, options: MoveOptions) -> MovePlan:
             f"{source.root / found[0] / 'settings.json'} names no agents, as it does after two programs wrote it at "
             "once: put its last good copy there (settings.json.bak), and try again"
         )
-    plan = MovePlan("tinyclaw" if found[0] == ".tinyclaw" else "tinyagi", "")
+    plan = MovePlan("tinyclaw" if found[0] == ".tinyclaw" else "tinyagi", "", options.prefix)
     for other in found[1:]:
         plan.leave(other, f"{found[0]} is newer, and counts")
     reader = _Reader(source, found[0], settings, plan, options)
@@ -77,6 +77,12 @@ class _Reader:
         self._home = where.rstrip("/").rpartition("/")[0]
 
     def read(self) -> None:
+        if not self._source.is_folder(self._workspace):
+            self._plan.leave(
+                f"AGENTS.md, memory and heartbeats of all agents, in {self._workspace}",
+                f"{self._source.root} has no such folder",
+                "copy it there before you import: agents that are here already get no instructions later",
+            )
         for id_, agent in self._settings["agents"].items():
             self._add_agent(str(id_), agent)
         self._tell_souls()
@@ -95,7 +101,7 @@ class _Reader:
         provider, model = self._provider(id_, given)
         if provider is None:
             return
-        ours = self._plan.fit_id(id_, prefix=self._options.prefix)
+        ours = self._plan.fit_id(id_)
         self.agents[id_] = ours
         agent: dict[str, Any] = {"name": one_line(given.get("name")) or ours, "provider": provider}
         if model:
@@ -157,7 +163,7 @@ class _Reader:
         folder = f"{self._workspace}/{id_}"
         index, others = [], [0, 0]
         for file in self._source.files(folder):
-            if file.path.startswith("memory/") and file.path.endswith(".md"):
+            if file.path.startswith("memory/") and (file.problem or file.path.endswith(".md")):
                 self._plan.copy_file(self._source, file, folder, ours)
                 front = _FRONT.match(self._source.text(f"{folder}/{file.path}") or "")
                 if front and (summary := _SUMMARY.search(front[1])):

@@ -21,7 +21,7 @@ def chat_address(channel: str, platform_id: str, *, is_group: bool) -> tuple[str
     return (rest.split(":")[0], guild != "@me") if rest else (own, is_group)
 
 
-def engagement(plan: MovePlan, mode: str, pattern: str | None, who: str) -> dict[str, Any]:
+def engagement(plan: MovePlan, mode: str | None, pattern: str | None, who: str) -> dict[str, Any]:
     """When an agent answers. What Postroom can't say becomes ``mention``, and never everything."""
     if mode not in _MODES:
         plan.leave(f"the mode {mode!r} of {who}", "Postroom has none of this name; the agent answers to mentions")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from emulator.moving import nanoclaw
 from emulator.moving.move_plan import MovePlan
 from emulator.moving.source import SourceFolder
 from tests.emulator.moving.conftest import OPTIONS, Unpack
+from tests.forks import FORKS, run_crew
+from tests.other_user import become_nobody, needs_root
 
 DATABASE = "data/v2.db"
 
@@ -179,6 +182,8 @@ def test_a_folder_that_leads_out_is_not_followed(checkout: Path) -> None:
     plan = read(checkout)
     assert "leads out of groups/" in told(plan, "the folder '../'")
     assert [(each.agent, each.path) for each in plan.files] == [("dm-with-ana", "memory/people.md")]
+    assert "it is a link" in told(plan, "groups/family/link.md")
+    assert "it is a link" in told(plan, "groups/dm-with-ana/notes")
 
 
 def test_files_that_cant_be_sent_are_told_before_anything_is_written(checkout: Path) -> None:
@@ -250,6 +255,50 @@ def test_messages_that_wait_are_counted_and_shown_only_when_asked(checkout: Path
     plan = read(checkout)
     assert ": 2:" in told(plan, "messages that wait"), "context is not among them"
     assert [text.rpartition(": ")[2] for text in plan.texts] == ["HANG on this one", "and this waits behind it"]
+
+
+def test_a_prefix_keeps_folders_and_schedules_apart_too(checkout: Path) -> None:
+    plan = read(checkout, prefix="old-")
+    assert list(plan.agents)[:2] == ["old-cli-with-ana", "old-dm-with-ana"]
+    assert not any("folder" in agent for agent in plan.agents.values()), "it is the one of the new id"
+    assert all(each["label"].startswith("old-task-") for each in plan.schedules)
+    assert not any("no agent of the database" in each.why for each in plan.left)
+
+
+def test_a_task_without_a_text_is_told(checkout: Path) -> None:
+    change(
+        checkout,
+        "UPDATE messages_in SET content = '{broken' WHERE content LIKE '%plants\",\"script%'",
+        database=inbound(checkout),
+    )
+    assert "none that can be read" in told(read(checkout), "has no text")
+
+
+def test_a_database_from_before_the_modes_of_wirings_lets_nobody_more_in(checkout: Path) -> None:
+    names = ("engage_mode", "engage_pattern", "sender_scope", "ignored_message_policy")
+    change(checkout, *(f"ALTER TABLE messaging_group_agents DROP COLUMN {name}" for name in names))
+    change(checkout, "ALTER TABLE messaging_groups DROP COLUMN denied_at")
+    assert {(each["engageMode"], each["senderScope"]) for each in read(checkout).wirings} == {("mention", "known")}
+
+
+@needs_root
+def test_what_this_user_may_not_read_is_told_and_of_all_refused(checkout: Path) -> None:
+    (checkout / "groups/garage/notes").chmod(0o700)
+    hidden = FORKS.Process(target=read_as_nobody, args=(checkout, "notes: this user may not read it"))
+    assert run_crew([hidden]) == [0]
+    (checkout / f"{DATABASE}-wal").chmod(0o600)
+    refused = FORKS.Process(target=read_as_nobody, args=(checkout, "v2.db-wal can't be read (Permission denied)"))
+    assert run_crew([refused]) == [0]
+
+
+def read_as_nobody(checkout: Path, said: str) -> None:
+    os.chdir(checkout)  # the folders above are root's alone
+    become_nobody()
+    try:
+        found = [f"{each.what}: {each.why}" for each in read(Path()).left]
+    except errors.InvalidInput as error:
+        found = [str(error)]
+    assert any(said in each for each in found), found
 
 
 def test_a_torn_database_of_a_session_is_told_and_of_all_refused(checkout: Path) -> None:

@@ -59,13 +59,15 @@ def test_ids_are_made_to_fit_and_told(home: Path) -> None:
     settings(home, agents={"Büro 1": {}, "buro-1": {}, "..": {}, "user": {}, **found["agents"]})
     plan = read(home)
     assert list(plan.agents)[:4] == ["buro-1", "buro-1-2", "agent", "user-2"]
-    assert "'buro-1'" in told(plan, "the name 'Büro 1'")
+    assert "'buro-1'" in told(plan, "the id 'Büro 1'")
 
 
 def test_a_prefix_keeps_ids_apart_from_those_that_are_here(home: Path) -> None:
     plan = read(home, prefix="old-")
     assert list(plan.agents) == ["old-tinyagi", "old-coder", "old-writer", "old-researcher", "old-scout"]
-    assert plan.teams["dev"]["agents"] == ["old-coder", "old-writer"]
+    assert plan.teams["old-dev"]["agents"] == ["old-coder", "old-writer"]
+    assert plan.schedules[0]["label"] == "old-daily-summary"
+    assert told(plan, "the id 'dev'") == "the id 'dev': it is 'old-dev' here"
 
 
 def test_a_provider_that_is_not_here_is_never_silently_another(home: Path) -> None:
@@ -104,6 +106,14 @@ def test_memory_comes_along_with_an_index_and_nothing_outside_is_copied(home: Pa
         'What you know:\n- memory/people/ben.md: Ben likes short mails & "quotes".\n'
     )
     assert "/home/user/projects/site" in told(plan, "the working directory")
+    assert "it is a link" in told(plan, "memory/link.md")
+
+
+def test_folders_of_agents_that_are_elsewhere_are_told(home: Path) -> None:
+    shutil.rmtree(home / "tinyagi-workspace")
+    plan = read(home)
+    assert not plan.files
+    assert "has no such folder" in told(plan, "in tinyagi-workspace")
 
 
 def test_another_soul_is_told_and_the_bundled_one_is_not(home: Path) -> None:
@@ -204,6 +214,9 @@ def test_what_is_past_is_told_and_not_run_and_an_agent_that_is_gone_too(home: Pa
 
 
 def test_without_a_zone_only_schedules_that_need_none_are_taken(home: Path) -> None:
+    with pytest.raises(errors.UsageError, match="--timezone"):
+        read(home, zone=None)
+    schedules(home, {"label": "twice a day", "cron": "0 */12 * * *", "agentId": "coder", "message": "go"})
     with pytest.raises(errors.UsageError, match="--timezone"):
         read(home, zone=None)
     schedules(home, {"label": "often", "cron": "*/30 * * * *", "agentId": "coder", "message": "go"})

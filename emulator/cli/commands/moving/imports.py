@@ -25,7 +25,7 @@ app = group("Move in: turn another program's folder into agents, chats, people, 
 Folder = Annotated[Path, typer.Argument(metavar="PATH", help="A copy of its folder. It is only read.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
 Zone = Annotated[str | None, typer.Option(help="The time zone in which the other program ran.")]
-Prefix = Annotated[str, typer.Option(help="Begin each agent's id with this, where ids are taken here.")]
+Prefix = Annotated[str, typer.Option(help="Begin the ids of agents and teams, and the labels of schedules, with this.")]
 SameAgents = Annotated[
     bool,
     typer.Option("--same-agents", help="An agent of this id is the same one, also where it has another name here."),
@@ -113,7 +113,7 @@ def _move(
         for sentence in bots:
             print(f"note: {escape(sentence)}", file=sys.stderr)  # noqa: T201 - before anything is written
         items = api.post("imports", body=plan.body)["items"]
-        files = [_put(api, each) for each in plan.files]
+        files = _put_all(api, plan.files)
     facts: dict[str, Any] = {
         "source": plan.source,
         "version": plan.version,
@@ -127,6 +127,19 @@ def _move(
     is_whole = all(each["state"] != "refused" for each in files)
     parts = _told(plan, items, files, bots, is_dry=is_dry, with_texts=with_texts)
     return result(facts, *parts, code=0 if is_whole else EmulatorError.exit_code)
+
+
+def _put_all(api: RestClient, files: list[PlannedFile]) -> list[dict[str, str]]:
+    """Write the files one by one; where Postroom does not answer, the error says how far that came."""
+    done: list[dict[str, str]] = []
+    try:
+        done.extend(_put(api, each) for each in files)
+    except EmulatorError as error:
+        error.args = (
+            f"{error}. All rows are here, and {len(done)} of {len(files)} files: run it again, and it goes on",
+        )
+        raise
+    return done
 
 
 def _put(api: RestClient, file: PlannedFile) -> dict[str, str]:
@@ -159,7 +172,8 @@ def _told(
     with_texts: bool,
 ) -> list[Part]:
     made = "would be made" if is_dry else "made"
-    words = {"made": made, "new": made, "there": "already there", "other": "already there", "refused": "refused"}
+    words = {"made": made, "there": "already there", "other": "already there", "refused": "refused"}
+    words["new"] = "would be made, unless it is there"  # a dry run does not look at files
     rows = [(each["kind"], each["name"], words[each["state"]], each["note"]) for each in items]
     rows += [("file", f"{each['agent']}/{each['path']}", words[each["state"]], each["note"]) for each in files]
     parts: list[Part] = [

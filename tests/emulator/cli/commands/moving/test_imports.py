@@ -60,6 +60,15 @@ def test_moving_in_twice_doubles_nothing(house: Postroom, sample: Path) -> None:
     assert "Chloe prefers tea" in (house.db.parent / "agents/dm-with-ana/memory/people.md").read_text()
 
 
+def test_a_prefix_keeps_a_second_checkout_apart(house: Postroom, sample: Path) -> None:
+    """Its agents have the ids, folders and schedules of those that are here."""
+    (sample / "nanoclaw/groups/garage/notes/diary.md").write_text("語" * 199_999)  # a MB with every character escaped
+    facts = house.json("import", "nanoclaw", str(sample / "nanoclaw"), "--prefix", "old-")
+    assert {each["state"] for each in facts["items"] if each["kind"] in ("agent", "schedule")} == {"made"}
+    assert {each["state"] for each in facts["files"]} == {"made"}
+    assert (house.db.parent / "agents/old-garage/notes/diary.md").stat().st_size == 3 * 199_999
+
+
 def test_a_file_that_is_refused_keeps_no_other_from_being_written(house: Postroom, sample: Path) -> None:
     folder = house.db.parent / "agents/dm-with-ana"
     (folder / "memory/people.md").unlink()
