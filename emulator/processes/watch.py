@@ -8,6 +8,7 @@ from pathlib import Path
 from watchfiles import Change, awatch
 
 from emulator.base import environment
+from emulator.base.errors import first_reason
 
 FOLDERS = ("functions", "shared", "infra")
 _CODE = (".py", ".sql")
@@ -41,8 +42,9 @@ async def changes(project: Path, template: Path, stop: asyncio.Event, *, since_s
                 *where, watch_filter=is_ours, step=_STEP_MS, debounce=_DEBOUNCE_MS, stop_event=stop, recursive=recursive
             ):
                 await queue.put({Path(path) for _, path in found})
-        except OSError as error:
-            await queue.put(error)
+        except (OSError, ExceptionGroup) as error:  # a group: it watched already, and could not watch a new folder
+            reason = first_reason(error)
+            await queue.put(reason if isinstance(reason, OSError) else OSError(str(reason)))
 
     tasks = [
         asyncio.create_task(watch(*folders, recursive=True)),

@@ -18,8 +18,7 @@ from emulator.processes.fork_client import ForkClient, ForkedProcess
 from emulator.system.gateway import Upstream
 from infra.template.specs import FunctionSpec
 
-READY_LIMIT_S = 5.0
-FIRST_READY_LIMIT_S = 20.0  # nothing is in the file cache yet, and the machine may be busy
+READY_LIMIT_S = 20.0  # the machine may be busy, and some functions give way to everything on it
 STOP_LIMIT_S = 3.0
 DRAIN_LIMIT_S = 10.0  # for a replaced process to finish its work; a longer turn is retried from its row
 STEADY_S = 10.0  # a process that lived this long resets the count of crashes
@@ -99,7 +98,7 @@ class Functions:
         Raises:
             NotReady: with the last lines that it printed.
         """
-        fork = await self._launch(function, FIRST_READY_LIMIT_S)
+        fork = await self._launch(function)
         if fork is None:
             last_lines = self._console.tail(function.name)
             raise NotReady(
@@ -146,9 +145,8 @@ class Functions:
                 return
             old, was_up = function.current, function.problem is None
             self._console.forget(function.name)
-            fork = await self._launch(function, READY_LIMIT_S)
+            fork = await self._launch(function)
             if fork is not None:
-                function.stale = None
                 self._console.event(
                     "watch",
                     f"{because} changed → {function.name} reloaded in {function.ready_ms:.0f} ms",
@@ -169,7 +167,7 @@ class Functions:
                 function=function.name,
             )
 
-    async def _launch(self, function: Function, limit_s: float) -> ForkedProcess | None:
+    async def _launch(self, function: Function) -> ForkedProcess | None:
         """Start a process and make it the current one; None when it did not become ready (``problem`` says why)."""
         begun = time.monotonic()
         fork = self._fork_client.fork(
@@ -182,48 +180,51 @@ class Functions:
         )
         self._processes.add(fork)
         fork.ended.add_done_callback(lambda _: self._processes.discard(fork))
-        if not await fork.wait_ready(limit_s):
+        if not await fork.wait_ready(READY_LIMIT_S):
             code = fork.ended.result() if fork.ended.done() else None
             if code is None:
                 await self._fork_client.stop_fork(fork, 0.2)
-                function.problem = f"it was not ready within {limit_s:.0f} s"
+                function.problem = f"it was not ready within {READY_LIMIT_S:.0f} s"
             else:
                 await fork.wait_ended()
                 function.problem = f"it {_ending(code)} before it was ready"
             return None
         function.current = fork
         function.generation += 1
-        function.problem = None
+        function.problem = function.stale = None
         function.started_at = time.monotonic()
         function.ready_ms = (function.started_at - begun) * 1000
         self._later(self._keep(function, fork))
         return fork
 
     async def _keep(self, function: Function, fork: ForkedProcess) -> None:
-        """Restart the function when its current process ends by itself."""
+        """Restart the function when its current process ends by itself. A reload may come first, and begin it anew."""
         code = await fork.wait_ended()
         async with function.changing:
             if self._stopping or function.current is not fork:
                 return
-            if time.monotonic() - function.started_at > STEADY_S:
-                function.crashes = 0
-            while not self._stopping:
-                function.crashes += 1
-                backoff_s = min(FIRST_BACKOFF_S * 2 ** (function.crashes - 1), LAST_BACKOFF_S)
-                function.current = None
-                function.problem = f"it {_ending(code)} and is restarted"
-                self._console.event(
-                    function.name,
-                    f"{_ending(code)}; restarting it in {backoff_s:.1f} s",
-                    level="error",
-                    code=code,
-                )
-                await asyncio.sleep(backoff_s)
-                await self._may_start.wait()
-                if await self._launch(function, READY_LIMIT_S) is not None:
+            function.current = None
+        if time.monotonic() - function.started_at > STEADY_S:
+            function.crashes = 0
+        while not self._stopping:
+            function.crashes += 1
+            backoff_s = min(FIRST_BACKOFF_S * 2 ** (function.crashes - 1), LAST_BACKOFF_S)
+            function.problem = f"it {_ending(code)} and is restarted"
+            self._console.event(
+                function.name,
+                f"{_ending(code)}; restarting it in {backoff_s:.1f} s",
+                level="error",
+                code=code,
+            )
+            await asyncio.sleep(backoff_s)
+            await self._may_start.wait()
+            async with function.changing:
+                if function.current is not None:
+                    return
+                if await self._launch(function) is not None:
                     self._console.event(function.name, f"is up again (generation {function.generation})")
                     return
-                code = 1
+            code = 1
 
     async def _drain(self, function: Function, old: ForkedProcess) -> None:
         if not await self._fork_client.stop_fork(old, DRAIN_LIMIT_S):

@@ -5,12 +5,12 @@ Code and settings reach new processes; the template also reaches routes and tick
 
 import asyncio
 import importlib.util
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from pathlib import Path
 
 from emulator.base import environment
 from emulator.base.console import Console
-from emulator.base.errors import EmulatorError, Misconfigured
+from emulator.base.errors import EmulatorError, Misconfigured, first_reason
 from emulator.base.hints import relative
 from emulator.processes.watch import changes
 from emulator.system.components import Components, read_template
@@ -40,15 +40,19 @@ class Reloader:
         options = self._components.options
         settings = saved & {options.project / name for name in environment.FILES}
         code = saved - {options.template} - settings
+        if settings:
+            await self._report_errors(self._apply_settings(settings))
+        if options.template in saved:
+            await self._report_errors(self._apply_template())
+        if code:
+            await self._report_errors(self._apply_code(code))
+
+    async def _report_errors(self, part: Awaitable[None]) -> None:
+        """Apply one part of what was saved. If it can't be used, the other parts still can."""
         try:
-            if settings:
-                await self._apply_settings(settings)
-            if options.template in saved:
-                await self._apply_template()
-            if code:
-                await self._apply_code(code)
-        except (EmulatorError, OSError) as error:
-            self._report(str(error))
+            await part
+        except* (EmulatorError, OSError) as errors:
+            self._report(str(first_reason(errors)))
 
     async def _apply_code(self, saved: set[Path]) -> None:
         project, functions = self._components.options.project, self._components.functions

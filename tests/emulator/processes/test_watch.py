@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -61,4 +62,22 @@ def test_a_failed_watch_raises_its_error(tmp_path: Path) -> None:
                 raise AssertionError("nothing was saved")
 
     with pytest.raises(FileNotFoundError):
+        asyncio.run(look())
+
+
+def test_a_watch_that_ends_later_raises_its_error_too(tmp_path: Path) -> None:
+    """A new folder may be one too many for the system. From then on no saved file was seen, without any message."""
+
+    class Failing(asyncio.Event):
+        def is_set(self) -> bool:
+            if threading.current_thread() is not threading.main_thread():  # in the thread that watches
+                raise RuntimeError("no space left for a watch")
+            return super().is_set()
+
+    async def look() -> None:
+        async with asyncio.timeout(60):
+            async for _ in changes(tmp_path, tmp_path / "template.yaml", Failing(), since_s=time.time()):
+                raise AssertionError("nothing was saved")
+
+    with pytest.raises(OSError, match="no space left for a watch"):
         asyncio.run(look())

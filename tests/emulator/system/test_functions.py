@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from emulator.base.console import Console
-from emulator.processes.fork_client import ForkClient
+from emulator.processes.fork_client import ForkClient, ForkedProcess
 from emulator.system.functions import Function, Functions
 from infra.template.specs import FunctionSpec
 from tests.emulator.harness import ROOT
@@ -37,6 +37,7 @@ async def lifespan(app):
     (HERE / "pids" / str(os.getpid())).touch()
     while (HERE / "opens-never").exists():
         await asyncio.sleep(0.01)
+    assert not (HERE / "fails").exists()
     yield {}
     while (HERE / f"busy-{os.getpid()}").exists():
         await asyncio.sleep(0.01)
@@ -154,3 +155,57 @@ def test_a_crashed_function_is_not_restarted_during_a_stop(tmp_path: Path) -> No
         assert len(scene.pids) == 2
 
     play(tmp_path, scenario)
+
+
+def test_a_reload_does_not_wait_for_a_function_that_crashes_at_each_start(tmp_path: Path) -> None:
+    """Until then no file that was saved later was applied, not even one that mends the function."""
+
+    async def scenario(scene: Scene) -> None:
+        first = scene.functions["first"]
+        await scene.functions.start(first)
+        (scene.folder / "fails").touch()
+        os.kill(scene.pid("first"), signal.SIGKILL)
+        await until(lambda: first.crashes > 1)
+
+        async with asyncio.timeout(60):
+            await scene.functions.reload(["first"], because="test")
+        assert first.stale is not None
+        (scene.folder / "fails").unlink()
+        await until(lambda: first.current is not None)
+        assert (first.problem, first.stale) == (None, None)
+
+    play(tmp_path, scenario)
+
+
+class SlowProcess(ForkedProcess):
+    """Is ready 12 s after its start, by a clock of its own."""
+
+    async def wait_ready(self, timeout_s: float) -> bool:
+        return timeout_s > 12
+
+
+class SlowMachine(ForkClient):
+    """Forks such processes."""
+
+    def fork(self, name: str, *_: Any, **__: Any) -> ForkedProcess:
+        return SlowProcess(name, name, lambda *_: None, None)  # type: ignore[arg-type]
+
+    async def stop_fork(self, fork: ForkedProcess, timeout_s: float) -> bool:
+        if not fork.ended.done():
+            fork.ended.set_result(0)
+        return True
+
+
+def test_a_reload_waits_as_long_as_a_start_for_a_machine_that_is_busy(tmp_path: Path) -> None:
+    """What was saved meanwhile was lost: the process was killed, and the code of before went on."""
+
+    async def scenario() -> None:
+        machine = SlowMachine(tmp_path, {})
+        functions = Functions(machine, Console("json", io.StringIO()))
+        functions.add(Function(_spec("first"), socket.create_server(("127.0.0.1", 0)), {}))
+        await functions.start(functions["first"])
+        await functions.reload(["first"], because="test")
+        assert (functions["first"].generation, functions["first"].stale) == (2, None)
+        await functions.stop()
+
+    asyncio.run(scenario())
