@@ -26,6 +26,7 @@ from emulator.base.state import StateFolder, find_running
 from emulator.cli.examples import show_in_help
 from emulator.cli.help_order import in_order
 from emulator.cli.run import TEMPLATE, RunRequest, end_with, fail, first_of, run_emulator, say, until_signalled
+from emulator.cli.spans import timeout_option
 from shared.core.text.validation import without_prefix
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def chat(
     ] = None,
     topic: Annotated[str | None, typer.Option(help="The topic of the group, by name.")] = None,
     once: Annotated[str | None, typer.Option(help="Send this, print the replies, and end.")] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for a reply.")] = 30.0,
+    timeout: Annotated[float, timeout_option("How long to wait for a reply", "30s")] = 30.0,
     state: State = STATE,
     as_json: Annotated[bool, typer.Option("--json", help="Print each event of the chat as a JSON line.")] = False,
 ) -> None:

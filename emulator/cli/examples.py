@@ -8,7 +8,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "exec": ("exec -- pytest -q", "exec -- env"),
     "chat": ("chat telegram", "chat telegram hello --as Ben --in 'Lunch group'"),
     "stop": ("stop",),
-    "wait": ("wait", "wait idle --timeout 30", "wait 'SELECT count(*) = 3 FROM responses'"),
+    "wait": ("wait", "wait idle --timeout 30s", "wait 'SELECT count(*) = 3 FROM responses'"),
     "doctor": ("doctor", "doctor --security"),
     "validate": ("validate",),
     "version": ("version",),

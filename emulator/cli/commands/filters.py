@@ -1,14 +1,14 @@
 """The options that choose rows of a list: by time, agent, chat, person and reason."""
 
-import re
 from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from emulator.base import errors
+from emulator.cli.spans import span_ms
 from shared.core.time import clock
-from shared.core.time.durations import parse_ms
+from shared.core.time.durations import TooLong
 
 Agent = Annotated[str | None, typer.Option("--agent", help="Only of this agent.")]
 Chat = Annotated[int | None, typer.Option(min=1, help="Only in the chat with this number in `chats list`.")]
@@ -21,8 +21,6 @@ Instant = Annotated[
 Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Only before then, in the same form.")]
 Before = Annotated[int | None, typer.Option(min=1, help="Only rows before this one: the next page.")]
 Limit = Annotated[int, typer.Option(min=1, max=200, help="The maximum number of rows.")]
-
-_DAYS = re.compile(r"([1-9][0-9]{0,4})d")
 
 
 def given(
@@ -47,18 +45,10 @@ def _instant(option: str, text: str | None) -> int | None:
         return None
     try:
         return clock.now_ms() - span_ms(text)
+    except TooLong as error:
+        raise errors.InvalidInput(f"{option} {error}") from None
     except ValueError:
         return instant_ms(option, text, "2027-01-31T09:00, or 30m, 24h, 7d for so long ago")
-
-
-def span_ms(text: str) -> int:
-    """A duration, which may be of days.
-
-    Raises:
-        ValueError
-    """
-    days = _DAYS.fullmatch(text)
-    return int(days[1]) * 86_400_000 if days else parse_ms(text)
 
 
 def instant_ms(option: str, text: str, example: str) -> int:

@@ -20,6 +20,7 @@ from emulator.base.terminal import escape
 from emulator.cli.client import RestClient
 from emulator.cli.commands.past.answers import Exchange, comparison, exchange
 from emulator.cli.output import CommandResult, result
+from emulator.cli.spans import timeout_option
 
 _WAIT_S = 10  # for one request
 _ENDED = ("completed", "dead", "cancelled")
@@ -56,7 +57,7 @@ def replay(
     ] = None,
     begin: Annotated[str | None, typer.Option("--from", metavar="MESSAGE", help="The first message to replay.")] = None,
     end: Annotated[str | None, typer.Option("--to", metavar="MESSAGE", help="The last message to replay.")] = None,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for each answer.")] = 300.0,
+    timeout: Annotated[float, timeout_option("How long to wait for each answer", "5m")] = 300.0,
 ) -> CommandResult:
     """Give a conversation of the past to another agent, and compare the answers. Ends with 1 if an answer failed."""
     past = _check_past(api)

@@ -11,9 +11,11 @@ from emulator.base.hints import STATE
 from emulator.base.state import StateFolder, find_running
 from emulator.cli import client
 from emulator.cli.commands import frame
-from emulator.cli.commands.filters import instant_ms, span_ms
+from emulator.cli.commands.filters import instant_ms
 from emulator.cli.output import CommandResult, local_time, result
+from emulator.cli.spans import span_ms, timeout_option
 from shared.core.time import clock as machine
+from shared.core.time.durations import TooLong
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -52,7 +54,7 @@ def jump(
     leap: Annotated[
         bool, typer.Option("--leap", help="At once, as after a pause: what was due meanwhile is late or missed.")
     ] = False,
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds for what is due at one instant.")] = 600.0,
+    timeout: Annotated[float, timeout_option("How long what is due at one instant may take", "10m")] = 600.0,
     state: State = STATE,
     as_json: frame.Json = False,
 ) -> None:
@@ -118,5 +120,7 @@ def _where(by: str | None, to: str | None) -> dict[str, int]:
         return {"to": instant_ms("--to", to, "2027-01-31T09:00, or with Z at its end")}
     try:
         return {"by": span_ms(by or "")}
+    except TooLong as error:
+        raise errors.InvalidInput(str(error)) from None
     except ValueError:
         raise errors.InvalidInput(f"{by!r} is no span of time: write 90s, 30m, 8h or 7d") from None

@@ -17,7 +17,8 @@ from emulator.cli import client
 from emulator.cli.commands import frame
 from emulator.cli.commands.running.calls import read_status
 from emulator.cli.output import CommandResult, TextTable, result
-from shared.core.time.durations import parse_ms, time_span
+from emulator.cli.spans import span_ms
+from shared.core.time.durations import time_span
 
 app = frame.group(
     "Let something fail, and see what Postroom does: a platform, a model, the bucket, the disk, the network, a process."
@@ -179,6 +180,6 @@ def _pid(process: str, state: Path) -> int:
 
 def _ms(option: str, text: str) -> int:
     try:
-        return parse_ms(text)
+        return span_ms(text)
     except ValueError as error:
         raise errors.InvalidInput(f"{option} {error}") from None

@@ -20,8 +20,8 @@ from emulator.base.hints import STATE, command_line
 from emulator.base.log_file import OLDER_FILES
 from emulator.base.state import StateFolder
 from emulator.cli.commands import frame
+from emulator.cli.spans import span_ms
 from shared.core.time import clock
-from shared.core.time.durations import parse_ms
 
 Level = Literal["debug", "info", "warning", "error", "critical"]
 _LEVELS = get_args(Level)
@@ -72,7 +72,7 @@ def _filter(functions: Sequence[str], level: Level, since: str | None, message: 
         InvalidInput: an option's value can't be used.
     """
     try:
-        oldest = None if since is None else clock.machine_ms() - parse_ms(since)
+        oldest = None if since is None else clock.machine_ms() - span_ms(since)
         pattern = re.compile(grep or "")
         least = _LEVELS.index(level)
     except re.error as error:

@@ -18,6 +18,7 @@ from emulator.base.state import StateFolder, find_running
 from emulator.cli import client
 from emulator.cli.commands import frame
 from emulator.cli.output import CommandResult, result
+from emulator.cli.spans import timeout_option
 from emulator.storage import due
 from shared.core.time import clock
 from shared.db.engine.connection import open_connection
@@ -25,11 +26,15 @@ from shared.db.engine.connection import open_connection
 _LOOK_EVERY_S = 0.05
 T = TypeVar("T")
 
-Timeout = Annotated[float, typer.Option(min=0, help="Seconds to wait at most.")]
+_HELP = "How long to wait at most"
 State = Annotated[Path, typer.Option(help="The state folder of the emulator.")]
 
 
-def stop(state: State = STATE, timeout: Timeout = 15.0, as_json: frame.Json = False) -> None:
+def stop(
+    state: State = STATE,
+    timeout: Annotated[float, timeout_option(_HELP, "15s")] = 15.0,
+    as_json: frame.Json = False,
+) -> None:
     """Stop the running emulator as Ctrl-C does, and wait for its end. Nothing to stop is no error."""
     folder = StateFolder(state.resolve())
 
@@ -57,7 +62,7 @@ def wait(
         str, typer.Argument(help="ready, idle (no message and no answer is due), or a SELECT whose value becomes true")
     ] = "ready",
     state: State = STATE,
-    timeout: Timeout = 60.0,
+    timeout: Annotated[float, timeout_option(_HELP, "60s")] = 60.0,
     as_json: frame.Json = False,
 ) -> None:
     """Wait until the emulator is ready, has nothing left to do, or its rows meet a condition. Ends with 75 if late."""
