@@ -9,13 +9,12 @@ import shutil
 import subprocess
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-import apsw
 
 from emulator.base.errors import EmulatorError, NotReady
 from emulator.proving import promises, replica
@@ -144,10 +143,8 @@ class Proof:
     def finish(self) -> None:
         """Stop the writers, and compare what the replica restores to with the rows."""
         if not self.problems:
-            try:
+            with self._noting(self.problems):
                 self.problems += replica.differences(self.post, self.folder)
-            except (EmulatorError, apsw.Error) as error:
-                self.problems.append(str(error))
 
     def balance(self) -> Balance:
         """The ledger now."""
@@ -161,13 +158,12 @@ class Proof:
         kind = self._bag.pop()
         dice = random.Random(self._dice.random())  # noqa: S311 - of this round alone: its length changes no later one
         begun, before = time.monotonic(), self._accepted()
-        did, problems = "", []
-        try:
+        did, problems = "", list[str]()
+        with self._noting(problems):
             did = self._kinds[kind](dice)
             self.post.settle(_END_S)
-        except (EmulatorError, apsw.Error) as error:
-            problems = [str(error)]
-        problems += promises.problems_of(self.post.witnesses())
+        with self._noting(problems):
+            problems += promises.problems_of(self.post.witnesses())
         done = Round(
             len(self.rounds) + 1,
             kind,
@@ -180,6 +176,18 @@ class Proof:
         self.problems += problems
         verdict = "a promise is broken" if problems else "nothing lost"
         self._say(f"round {done.number}, {kind}: {did}; {done.accepted} messages accepted, {verdict}")
+
+    @contextmanager
+    def _noting(self, problems: list[str]) -> Iterator[None]:
+        """An error in the block is one of the *problems*; the log of one that is not ours says where it was."""
+        try:
+            yield
+        except EmulatorError as error:
+            problems.append(str(error))
+        except Exception as error:  # noqa: BLE001 - the boundary of a round: the receipt has the reason
+            with (self.post.folder / "prove.log").open("a") as log:
+                traceback.print_exc(file=log)
+            problems.append(f"the run could not go on: {type(error).__name__}: {error}")
 
     def _check_room(self) -> None:
         free_mb = shutil.disk_usage(self.folder).free // 2**20

@@ -21,7 +21,8 @@ from emulator.base.shell import ending_signals
 from emulator.base.terminal import escape
 from emulator.cli.commands import frame
 from emulator.cli.output import CommandResult, FactList, TextTable, result
-from shared.core.time.durations import parse_ms, time_span
+from emulator.cli.spans import span_ms
+from shared.core.time.durations import time_span
 
 _ROUNDS = 5  # each way to break something once
 _SHOWN = 10  # rows of a table, for people; --json has all
@@ -61,7 +62,7 @@ def prove(
 
 def _seconds(text: str) -> float:
     try:
-        return parse_ms(text) / 1000
+        return span_ms(text) / 1000
     except ValueError as error:
         raise errors.InvalidInput(f"--for {error}") from None
 
