@@ -10,6 +10,7 @@ Below ``/control/{telegram|discord}``; :mod:`.initial_people` holds the first pe
     GET  /people                                     {people: [{id, name, username}]}
     POST /people                      {name}         a new person; on Discord in #general, without a direct chat
     GET  /chats, /chats/{chat}                       conversations; one with its messages, deliveries and calls
+    GET  /chats/{chat}?after=                        its messages after the number (``seq``; ``newest`` of /chats)
     POST /chats          {title, members, super?}    a group or a server channel, with people by id and the bot
     POST /chats/{chat}/members        {person}       a person joins
     POST /chats/{chat}/block          {blocked}      block or remove the bot; false: undo it
@@ -161,7 +162,8 @@ class ControlApi:
         return [self._faults[target]]
 
     async def _list_chats(self, request: web.Request) -> web.Response:
-        return web.json_response({"chats": [self._page_data.chat(c) for c in self._store.chats(platform_of(request))]})
+        chats = [self._page_data.chat(chat) for chat in self._store.chats(platform_of(request))]
+        return web.json_response({"chats": chats, "newest": self._store.newest()})
 
     async def _list_people(self, request: web.Request) -> web.Response:
         return web.json_response({"people": self._page_data.people(platform_of(request))})
@@ -195,7 +197,10 @@ class ControlApi:
         return web.json_response(self._telegram_people.close_topic(place["chat"], int(place["thread"])))
 
     async def _transcript(self, request: web.Request) -> web.Response:
-        return web.json_response(self._page_data.transcript(self._chat(request)))
+        chat, after = self._chat(request), request.query.get("after")
+        if after is not None:
+            return web.json_response(self._page_data.newer(chat, after=int(after)))
+        return web.json_response(self._page_data.transcript(chat))
 
     async def _block(self, request: web.Request) -> web.Response:
         is_blocked = (await read_json(request)).get("blocked", True) is True

@@ -73,6 +73,10 @@ class PageData:
         """Messages before the number *before*, oldest first, and whether there are older ones."""
         return self._piece(self._store.transcript(chat, limit=PIECE + 1, before=before), PIECE)
 
+    def newer(self, chat: FakeChat, *, after: int) -> dict[str, Any]:
+        """All messages after the number *after*, oldest first."""
+        return {"messages": [self.message(each) for each in self._store.transcript(chat, limit=-1, after=after)]}
+
     def _piece(self, found: list[FakeMessage], limit: int) -> dict[str, Any]:
         return {"messages": [self.message(message) for message in found[-limit:]], "has_older": len(found) > limit}
 

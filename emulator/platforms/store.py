@@ -284,15 +284,21 @@ class PlatformStore:
     def delete(self, message: FakeMessage, *, now_ms: int) -> None:
         self.conn.execute("UPDATE messages SET deleted_ms = ? WHERE seq = ?", (now_ms, message.seq))
 
-    def transcript(self, chat: FakeChat, *, limit: int = 500, before: int | None = None) -> list[FakeMessage]:
-        """The last *limit* messages, oldest first; with *before*, those before this ``seq``."""
+    def transcript(
+        self, chat: FakeChat, *, limit: int = 500, before: int | None = None, after: int = 0
+    ) -> list[FakeMessage]:
+        """The last *limit* messages, oldest first, of those between the ``seq`` *after* and *before*; -1: all."""
         rows = self.conn.execute(
             f"SELECT {_MESSAGE} FROM messages"  # noqa: S608
             " WHERE platform = ?1 AND chat = ?2 AND deleted_ms IS NULL AND (?4 IS NULL OR seq < ?4)"
-            " ORDER BY seq DESC LIMIT ?3",
-            (chat.platform, chat.id, limit, before),
+            " AND seq > ?5 ORDER BY seq DESC LIMIT ?3",
+            (chat.platform, chat.id, limit, before, after),
         ).fetchall()
         return [_message(row) for row in reversed(rows)]
+
+    def newest(self) -> int:
+        """The ``seq`` of the newest message of all chats that is stored; 0: there is none."""
+        return int(self.conn.execute("SELECT ifnull(max(seq), 0) FROM messages").get)
 
     def last_message(self, chat: FakeChat) -> FakeMessage | None:
         """The last message that all members see."""

@@ -13,7 +13,7 @@ from emulator.testing.waiting import LIMIT_S, wait_until
 
 @dataclass(frozen=True, slots=True)
 class SaidMessage:
-    """What a person wrote in a *chat*; *message* is its id there, and *after* the number of the message before."""
+    """What a person wrote in a *chat*; *message* is its id there, and *after* the number of the message before it."""
 
     platform: "FakePlatform"
     chat: str
@@ -24,8 +24,8 @@ class SaidMessage:
         """What the bot has said in the chat since then, the oldest first."""
         return [
             each["text"]
-            for each in self.platform.messages(self.chat)
-            if each["seq"] > self.after and each["author"]["is_bot"] and each["state"] != "thinking"
+            for each in self.platform.messages(self.chat, after=self.after)
+            if each["author"]["is_bot"] and each["state"] != "thinking"
         ]
 
     def answer(self, *, limit_s: float = LIMIT_S) -> str:
@@ -41,8 +41,10 @@ class SaidMessage:
     def why(self) -> str | None:
         """Why there is no answer; None: nothing is known of it."""
         api = client.find(self.platform.state.path, None)
+        # Telegram numbers the messages of each chat, and Discord all.
+        place = {} if self.platform.name == "discord" else {"platformId": self.chat}
         with suppress(EmulatorError):
-            found = api.get("why", ref=self.message, channel=self.platform.name, limit=1)
+            found = api.get("why", ref=self.message, channel=self.platform.name, limit=1, **place)
             return str(found[0]["reason"]) if found else None
         return None
 
@@ -62,14 +64,18 @@ class FakePlatform:
             chat: by title or id; None: the direct chat with the bot.
         """
         who = self._person(person)
-        place = self._chat(who, chat)
-        after = max((each["seq"] for each in self.messages(place)), default=0)
+        place, after = self._chat(who, chat)
         done = self._ask("POST", f"/chat/{self.name}/say", {"person": who, "text": text, "chat": place})
         return SaidMessage(self, place, str(done.get("message_id") or done.get("message") or done.get("id")), after)
 
-    def messages(self, chat: str) -> list[dict[str, Any]]:
-        """The messages of a chat, by its id, the oldest first: ``text``, ``author``, ``created_ms``, ``keyboard`` …"""
-        found: list[dict[str, Any]] = self._ask("GET", f"/control/{self.name}/chats/{chat}")["messages"]
+    def messages(self, chat: str, *, after: int | None = None) -> list[dict[str, Any]]:
+        """The messages of a chat, by its id, the oldest first: ``text``, ``author``, ``created_ms``, ``keyboard`` …
+
+        Args:
+            after: all with a larger ``seq``; None: the last 500.
+        """
+        query = "" if after is None else f"?after={after}"
+        found: list[dict[str, Any]] = self._ask("GET", f"/control/{self.name}/chats/{chat}{query}")["messages"]
         return found
 
     def press(self, chat: str, message: str, data: str, *, person: str = "Ana") -> None:
@@ -93,12 +99,14 @@ class FakePlatform:
                 return str(each["id"])
         raise LookupError(f"there is no person {wanted!r} on {self.name}: {', '.join(each['name'] for each in people)}")
 
-    def _chat(self, person: str, wanted: str | None) -> str:
-        own = [each for each in self._ask("GET", f"/control/{self.name}/chats")["chats"] if person in each["members"]]
+    def _chat(self, person: str, wanted: str | None) -> tuple[str, int]:
+        """The chat, and the number of the newest message of all chats."""
+        found = self._ask("GET", f"/control/{self.name}/chats")
+        own = [each for each in found["chats"] if person in each["members"]]
         for each in own:
             is_direct = each["kind"] in ("private", "dm")
             if is_direct if wanted is None else wanted in (each["title"], each["id"]):
-                return str(each["id"])
+                return str(each["id"]), int(found["newest"])
         titles = ", ".join(each["title"] for each in own)
         raise LookupError(f"that person is in no chat {wanted or 'with the bot alone'!r} on {self.name}: {titles}")
 

@@ -122,8 +122,10 @@ def test_a_test_has_people_on_both_platforms_and_the_rows_behind_them(running: E
 
 
 def test_a_test_that_waits_for_an_answer_in_vain_is_told_why(running: Emulator) -> None:
+    running.telegram.say("@postroom_bot hello", chat="Lunch group").answer()  # an agent answers there from here on
     said = running.telegram.say("to nobody in particular", person="Ben", chat="Lunch group")
-    running.wait_for("SELECT 1 FROM dropped WHERE platform_message_id = :message", message=said.message)
+    dropped = "SELECT 1 FROM dropped WHERE platform_message_id = :message AND platform_id = :chat"
+    running.wait_for(dropped, message=said.message, chat=said.chat)
     with pytest.raises(AssertionError, match=r"the bot said nothing within 0\.1 s: It was not addressed to an agent"):
         said.answer(limit_s=0.1)
     with pytest.raises(LookupError, match=r"there is no person 'Zoe' on telegram: Ana, Ben"):

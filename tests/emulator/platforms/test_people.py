@@ -141,3 +141,23 @@ def test_people_and_chats_survive_a_restart(play, platform):
         assert {first["id"], second["id"]} <= set(ids)
 
     play(scenario)
+
+
+def test_a_reader_gets_what_was_written_after_a_number(play):
+    async def scenario(world):
+        await world.say("before")
+        mark = (await world.see("/control/telegram/chats"))["newest"]
+        await world.say("elsewhere", BEN)
+        await world.say("first")
+        await world.bot("sendMessage", chat_id=int(ANA), text="second")
+        found = await world.see(f"/control/telegram/chats/{ANA}?after={mark}")
+        assert [(each["text"], each["author"]["is_bot"]) for each in found["messages"]] == [
+            ("first", False),
+            ("second", True),
+        ]
+        assert list(found) == ["messages"]
+        newest = (await world.see("/control/telegram/chats"))["newest"]
+        assert newest == found["messages"][-1]["seq"]
+        assert (await world.see(f"/control/telegram/chats/{ANA}?after={newest}"))["messages"] == []
+
+    play(scenario)
