@@ -6,6 +6,7 @@ the table in docs/cli.md come from it.
 
 import itertools
 import json
+import math
 import os
 import random
 import signal
@@ -121,11 +122,15 @@ class Fault:
         is_once = of.of_calls and not {"every", "rate", "for_ms"} & set(given)
         once = 1 if is_once else None
         times = None if given.get("times", once) is None else int(given.get("times", once))
-        if not 400 <= status <= 599 or min(every, times or 1, 1 if for_ms is None else int(for_ms)) < 1:
+        counts = (every, *(int(each) for each in (times, for_ms) if each is not None))
+        if not 400 <= status <= 599 or min(counts) < 1:
             raise ValueError("status must be 400 to 599, and times, every and for_ms at least 1")
+        delay_ms, retry_after = int(given.get("delay_ms", 1000)), float(given.get("retry_after") or 0)
+        if delay_ms < 0 or not 0 <= retry_after < math.inf:
+            raise ValueError("delay_ms and retry_after must be at least 0")
         if rate is not None and (not 0 < rate <= 1 or every != 1):
             raise ValueError("rate must be above 0 and at most 1, and without every")
-        method, chat, retry_after = given.get("method"), given.get("chat"), given.get("retry_after")
+        method, chat = given.get("method"), given.get("chat")
         return cls(
             target=target,
             kind=kind,
@@ -133,8 +138,8 @@ class Fault:
             chat=str(chat) if chat is not None else None,
             status=status,
             description=given.get("description"),
-            retry_after=float(retry_after) if retry_after is not None else None,
-            delay_ms=int(given.get("delay_ms", 1000)),
+            retry_after=None if given.get("retry_after") is None else retry_after,
+            delay_ms=delay_ms,
             times=times,
             every=every,
             rate=rate,
@@ -289,14 +294,19 @@ class FaultBook:
         for fault in self.of[target].standing():
             if fault.id == id_:
                 fault.times = left
-                if not left:
+                if left:
+                    self._write()  # for the next process, if that one ends
+                else:
                     self.of[target].lift(id_)
 
     def _publish(self) -> None:
-        facts = [as_facts(fault) for fault in self.standing()]
-        replace_text(self._file, json.dumps(facts))
+        self._write()
         for pid in self._readers():
             _tell(pid)
+
+    def _write(self) -> None:
+        facts = [as_facts(fault) for fault in self.standing()]
+        replace_text(self._file, json.dumps(facts))
 
 
 def forget(run: Path) -> None:

@@ -45,6 +45,8 @@ def test_what_another_process_took_is_less_here_too(tmp_path: Path) -> None:
     fault = book.of["bucket"].add(Fault.parse("bucket", {"kind": "drop", "times": 2}))
     book.learn("bucket", fault.id, 1)
     assert [each.times for each in book.standing()] == [1]
+    (written,) = faults_by_hand.read(faults_by_hand.path_in(tmp_path), now_ms=clock.machine_ms())
+    assert written["times"] == 1, "the next process begins with it"
     book.learn("bucket", fault.id, 0)
     assert book.standing() == []
     assert listed(tmp_path) == []

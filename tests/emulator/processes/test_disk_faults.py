@@ -1,5 +1,8 @@
 """A disk that is full, broken or slow, under a real database of this process."""
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from tests.emulator.harness import ROOT
 from tests.emulator.processes.faulty_disk import FaultyDisk
 
 
@@ -61,3 +65,27 @@ def test_by_chance_some_writes_fail(disk: FaultyDisk, conn: apsw.Connection) -> 
         write(conn)
     with pytest.raises(ValueError, match="give a rate"):
         disk.set(kind="full", times=3)
+
+
+WRITES = """
+import apsw
+try:
+    apsw.Connection("new.db").execute("CREATE TABLE t (x)")
+except apsw.FullError:
+    print("full")
+"""
+
+
+def test_a_program_that_starts_later_on_the_emulators_clock_has_the_same_disk(disk: FaultyDisk, tmp_path: Path) -> None:
+    """As the process that takes the place of a function's writer process."""
+    disk.set(kind="full")
+    (tmp_path / "writes.py").write_text(WRITES)
+    done = subprocess.run(
+        [sys.executable, "-m", "emulator.processes.on_clock", str(tmp_path / "clock"), "writes"],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}", "POSTROOM_RUN_DIR": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "full\n"
