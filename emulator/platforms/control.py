@@ -325,7 +325,7 @@ def plain_errors(door: Door) -> Middleware:
             return web.json_response({"error": str(problem)}, status=502)
         except apsw.Error as problem:
             return web.json_response({"error": f"the fake platforms can't store it: {_of_disk(problem)}"}, status=507)
-        except (ValueError, TypeError, RecursionError) as problem:  # ActionRefused is a ValueError
+        except (ValueError, TypeError, OverflowError, RecursionError) as problem:  # ActionRefused is a ValueError
             return web.json_response({"error": str(problem)}, status=400)
 
     return answer

@@ -9,7 +9,6 @@ faster goes the same way, so far in each moment.
 """
 
 import asyncio
-import json
 import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -150,20 +149,27 @@ class ClockMoves:
         return stops
 
     async def _settle(self, conn: apsw.Connection, limit_s: float) -> None:
-        """Do what is due at this instant, and what follows from it.
+        """Do what is due at this instant, and what follows from it. A clock that stood still does so again then.
 
         Raises:
             TimedOut
         """
-        begun_s, is_frozen = time.monotonic(), self._page.facts.is_frozen
-        tick_at_s = begun_s
+        is_frozen = self._page.facts.is_frozen
+        try:
+            await self._settle_running(conn, limit_s, is_frozen=is_frozen)
+        finally:
+            if is_frozen:
+                self._page.freeze()
+
+    async def _settle_running(self, conn: apsw.Connection, limit_s: float, *, is_frozen: bool) -> None:
+        begun_s = tick_at_s = time.monotonic()
         while not ((is_idle := due.is_idle(conn, now_ms=self._page.now_ms())) and due.is_planned(conn)):
             now_s = time.monotonic()
             if now_s - begun_s > limit_s:
                 raise TimedOut(
                     f"what is due at this instant is not done after {limit_s:g} s: "
-                    f"`{command_line('queue', self._components.state.path)}` shows what runs and waits. The clock "
-                    f"continues from here"
+                    f"`{command_line('queue', self._components.state.path)}` shows what runs and waits. The jump "
+                    f"ends here"
                 )
             if is_frozen and now_s - begun_s > _THAW_AFTER_S:
                 self._page.go()
@@ -171,8 +177,6 @@ class ClockMoves:
                 await self._tick(self._often)
                 tick_at_s = now_s + _TICK_EVERY_S
             await asyncio.sleep(_LOOK_EVERY_S)
-        if is_frozen:
-            self._page.freeze()
 
     @property
     def _often(self) -> list[TickSpec]:
@@ -224,7 +228,7 @@ async def answer(moves: ClockMoves, page: ClockPage, console: Console, request: 
         stops = await _make(moves, page, await request.json())
     except EmulatorError as error:
         return web.json_response({"error": str(error), "code": error.exit_code}, status=409)
-    except (KeyError, TypeError, ValueError, json.JSONDecodeError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return web.json_response({"error": 'a move is such as {"move": "jump", "by": 86400000}'}, status=400)
     facts = page.facts
     console.event("clock", facts.sentence or "it is the machine's clock", ahead_ms=facts.ahead_ms)

@@ -159,5 +159,7 @@ def test_a_reader_gets_what_was_written_after_a_number(play):
         newest = (await world.see("/control/telegram/chats"))["newest"]
         assert newest == found["messages"][-1]["seq"]
         assert (await world.see(f"/control/telegram/chats/{ANA}?after={newest}"))["messages"] == []
+        async with world.session.get(f"{world.platforms.url}/control/telegram/chats/{ANA}?after={10**30}") as answer:
+            assert answer.status == 400
 
     play(scenario)

@@ -134,6 +134,24 @@ def test_work_that_does_not_end_is_told_and_the_clock_goes_on_from_there(world: 
     assert world.page.now_ms() == NOW + HOUR
 
 
+def test_a_clock_that_stood_still_does_so_after_a_jump_that_was_given_up(world: World) -> None:
+    """It runs while the work at an instant takes long."""
+    world.gateway.work = lambda _: None
+    put(world.conn, process_after=NOW + HOUR)
+
+    async def give_up() -> None:
+        jump = asyncio.create_task(world.moves.jump(NOW + DAY, is_leap=False))
+        async with asyncio.timeout(60):
+            while world.page.facts.is_frozen:  # noqa: ASYNC110 - a clock sets no events
+                await asyncio.sleep(0.01)
+        jump.cancel()
+        await asyncio.gather(jump, return_exceptions=True)
+
+    asyncio.run(give_up())
+    assert world.page.facts.is_frozen
+    assert NOW + HOUR <= world.page.now_ms() < NOW + 2 * HOUR
+
+
 @pytest.mark.parametrize("to_ms", [-1, 10**18])
 def test_an_instant_that_no_calendar_has_is_refused(world: World, to_ms: int) -> None:
     with pytest.raises(InvalidInput, match="choose an instant from 2000 to 2199"):
