@@ -27,7 +27,7 @@ class BucketFaults:
     def __init__(self, file: Path | None) -> None:
         self._file = file
         self._faults: Faults | None = None
-        self._lock = threading.Lock()  # each connection has a thread
+        self._lock = threading.RLock()  # each connection has a thread, and a signal may come while one is handled
         if file is not None and file.exists():
             self.read()
 
@@ -40,9 +40,9 @@ class BucketFaults:
         if self._file is None:
             return
         found = faults_by_hand.read(self._file, now_ms=clock.machine_ms())
-        faults = self._faults or Faults("bucket", clock.machine_ms)
-        faults.follow([Fault.from_facts(each) for each in found if each["target"] == "bucket"])
-        self._faults = faults  # in one step: a signal may come in the middle of a request
+        with self._lock:
+            self._faults = self._faults or Faults("bucket", clock.machine_ms)
+            self._faults.follow([Fault.from_facts(each) for each in found if each["target"] == "bucket"])
 
     def before(self, method: str, *, is_probe: bool = False) -> "Answer | Fault | None":
         """Let a request fail: an answer in place of the work, or the fault that its answer is to have.
@@ -65,15 +65,15 @@ class BucketFaults:
         return s3_answers.error(f"{fault.status} Fault", code, fault.description or "a fault is set by hand")
 
     def _take(self, method: str, *, is_probe: bool) -> "Fault | None":
-        if self._faults is None:
-            return None
         with self._lock:
+            if self._faults is None:
+                return None
             counted = {fault.id: fault.times for fault in self._faults.standing() if fault.times is not None}
             if is_probe and counted:
                 return None
             fault = self._faults.take(method)
-        if fault is not None and fault.times is not None:
-            print(json.dumps({"event": "s3.fault_taken", "id": fault.id, "times": fault.times}), flush=True)  # noqa: T201
+            if fault is not None and fault.times is not None:
+                print(json.dumps({"event": "s3.fault_taken", "id": fault.id, "times": fault.times}), flush=True)  # noqa: T201
         return fault
 
 
