@@ -104,8 +104,8 @@ def test_an_unusable_database_or_setting_is_one_sentence_with_its_exit_code(
     (folder / "p.db").unlink()
     (folder / "p.db").mkdir()
     code, said = prepared()
-    assert code == 69
-    assert "p.db can't be used at the moment" in said
+    assert code == 65
+    assert "p.db is a folder" in said
     (folder / "p.db").rmdir()
 
     monkeypatch.setenv("POSTROOM_BATCH_SIZE", "many")
