@@ -44,7 +44,7 @@ def refused(seen: Witnesses) -> list[str]:
 
 
 def ended(seen: Witnesses) -> list[str]:
-    """P6: every message is finished, and a dead one has a reason."""
+    """P6: every message is finished, a dead one has a reason, and each failed attempt counts."""
     problems = [f"not finished: {text!r} is {status}" for text, status in seen.rows(_OPEN)]
     problems += [
         f"{text!r} is dead without a reason"
@@ -54,7 +54,7 @@ def ended(seen: Witnesses) -> list[str]:
         f"response {id_} is dead without a reason"
         for (id_,) in seen.rows("SELECT id FROM responses WHERE status = 'dead' AND ifnull(last_error, '') = ''")
     ]
-    return problems
+    return [*problems, *row_promises.attempts(seen.rows)]
 
 
 _OPEN = f"""

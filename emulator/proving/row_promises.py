@@ -88,15 +88,18 @@ _STORY = """
     SELECT session_id, type, message_id, data
       FROM events
      WHERE type IN ('chain_step_start', 'chain_step_done', 'message_retry', 'message_dead', 'message_released',
-                    'message_cancelled', 'message_retried')
+                    'message_cancelled', 'message_retried', 'message_steered')
      ORDER BY id
 """
+_FAILURES = ("message_retry", "message_dead")
+_WITHOUT_A_TURN = ("unreadable", "interrupted")  # its row can't be used; another message of its batch was cancelled
 
 
 def turns(rows: Rows) -> list[str]:
-    """By the events of each session: no turn twice at once, and its messages oldest first.
+    """By the events of each session: no turn twice at once, its messages oldest first, and one end of each.
 
-    What is urgent, was planned for later or retried by hand has no place in the order.
+    What is urgent, was planned for later or retried by hand has no place in the order. A turn that lost its messages
+    ends none of them. Events that were pruned tell of no beginning, and then no end is missed.
     """
     problems = []
     asks: dict[str, int] = dict(rows("SELECT message_id, id FROM messages WHERE trigger = 1"))
@@ -105,6 +108,7 @@ def turns(rows: Rows) -> list[str]:
         " AND NOT (process_after IS NOT NULL AND failure IS NULL AND retry_count = 0)"
     )}  # fmt: skip
     running: dict[int, set[str]] = defaultdict(set)
+    begun: set[str] = set()
     last: dict[int, int] = defaultdict(int)
     for session, kind, message_id, data in rows(_STORY):
         match kind:
@@ -113,17 +117,39 @@ def turns(rows: Rows) -> list[str]:
                 if running[session]:
                     problems.append(f"session {session} began {batch} while {sorted(running[session])} ran")
                 running[session] = set(batch)
+                begun.update(batch)
                 places = [asks[id_] for id_ in batch if id_ in in_order]
                 if places != sorted(places) or (places and places[0] < last[session]):
                     problems.append(f"session {session} took {places} after {last[session]}")
                 last[session] = max([last[session], *places[:1]])
             case "chain_step_done":
+                lost = begun.intersection(json.loads(data)["batch"]) - running[session]
+                problems += [f"a turn of session {session} completed {id_} without having it" for id_ in sorted(lost)]
                 running[session].clear()
+            case "message_steered":
+                running[session].add(message_id)
             case "message_retried":
                 in_order.discard(message_id)
             case _:
+                has_turn = message_id in running[session] or message_id not in begun
+                if not has_turn and kind in _FAILURES and json.loads(data)["failure"] not in _WITHOUT_A_TURN:
+                    problems.append(f"a turn of session {session} failed {message_id} without having it")
                 running[session].discard(message_id)
     return problems
+
+
+def attempts(rows: Rows) -> list[str]:
+    """Each failed attempt counts, so that a message ends: none fails again and again in the same one.
+
+    It fails twice in one where it runs alone from then on, because a turn over several messages failed for good.
+    """
+    found = rows(
+        "SELECT message_id, data ->> '$.retry_count', count(*) FROM events"
+        " WHERE type = 'message_retry' AND data ->> '$.failure' = 'error'"
+        " AND message_id NOT IN (SELECT message_id FROM events WHERE type = 'message_retried')"
+        " GROUP BY 1, 2 HAVING count(*) > 2"
+    )
+    return [f"{id_} has failed {times} times, and its count is {count}" for id_, count, times in found]
 
 
 def spoke_once(rows: Rows) -> list[str]:

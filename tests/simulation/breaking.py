@@ -21,7 +21,7 @@ _OUTSIDE = ("unsteady platform", "platform away")  # they harm no process
 
 
 class Breaking:
-    """*counts*: how many faults of each kind there were."""
+    """*counts*: how many faults of each kind there were. *is_over*: there are no more."""
 
     def __init__(
         self,
@@ -39,11 +39,14 @@ class Breaking:
         self._faults = faults
         self._audit = audit
         self.counts: Counter[str] = Counter()
+        self.is_over = False
 
     async def work(self) -> None:
         """All faults, and then nothing more."""
         for fault in self._faults:
             await asyncio.sleep(max(0.0, fault.at_s - self._world.now_s()))
+            if self.is_over:
+                break
             self._world.tell(f"*** {_words(fault)}")
             self.counts[fault.kind] += 1
             if fault.kind not in _OUTSIDE:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 
+from emulator.proving import row_promises
 from tests.simulation import ledger
 from tests.simulation.machine.computer import Computer
 from tests.simulation.row_checks import WaitWatch
@@ -26,7 +27,7 @@ class Audit:
         self._calm_at_s = 0.0
         self._started = 0
         self._last_event = 0
-        self._far: dict[str, int] = {}  # what waits too long, and the sweeps when that was first seen
+        self._far: dict[str, int] = {}  # what waits for a sweep, and the sweeps when that was first seen
         self.forget()
 
     def look(self) -> None:
@@ -34,7 +35,7 @@ class Audit:
         late = self._waits.look(query, now_ms=now_ms, steady=self.sweeps)
         self._far = {each: self._far.get(each, self.sweeps) for each in ledger.waits(query, now_ms)}
         late += [each for each, sweeps in self._far.items() if self.sweeps >= sweeps + 2]
-        self._fail([*late, *self._rescued()])
+        self._fail([*late, *row_promises.attempts(query), *self._rescued()])
 
     def forget(self) -> None:
         """The clock was set: what waits too long now has two more sweeps."""

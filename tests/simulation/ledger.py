@@ -24,6 +24,7 @@ SELECT 'message', message_id, status, last_error FROM messages
  WHERE status IN ('pending', 'processing') AND recurrence IS NULL AND trigger = 1
 UNION ALL SELECT 'response', message_id, status, last_error FROM responses WHERE status IN ('pending', 'delivering')
 """
+OUTAGES = "SELECT channel, reason FROM channel_outages WHERE probe_at IS NOT NULL"
 _DELETED = "(deleted this message)"  # what the agent is told of a message that it had
 _SAID = "status != 'deleted' AND json_extract(content, '$.edits') IS NULL"
 LONGEST_WAIT_MS = 310_000
@@ -40,7 +41,9 @@ def check(
         *row_promises.never_dropped(query, DECIDES_NOTHING),
         *_ended(query),
         *row_promises.turns(query),
+        *row_promises.attempts(query),
         *row_promises.spoke_once(query),
+        *row_checks.calls(query),
         *row_checks.schedules(query),
         *_answered(query, platforms, lines),
         *(_deleted(query, platforms) if is_clock_steady else ()),
@@ -51,15 +54,26 @@ def check(
 
 
 def waits(query: Query, now_ms: int) -> list[str]:
-    """What waits longer than its row could have asked for, because somebody set the clock: until the next sweep."""
+    """What waits for a sweep: longer than its row could have asked for, because somebody set the clock, or for an owner
+    whose lease is over.
+    """
     late = now_ms + LONGEST_WAIT_MS
     return [
-        f"{table} {id_} waits too long for its next attempt"
-        for table, column in (("messages", "process_after"), ("responses", "deliver_after"))
-        for (id_,) in query(
-            f"SELECT message_id FROM {table} WHERE status = 'pending' AND recurrence IS NULL"
-            f" AND retry_count > 0 AND {column} > {late}"
-        )
+        *(
+            f"{table} {id_} waits too long for its next attempt"
+            for table, column in (("messages", "process_after"), ("responses", "deliver_after"))
+            for (id_,) in query(
+                f"SELECT message_id FROM {table} WHERE status = 'pending' AND recurrence IS NULL"
+                f" AND retry_count > 0 AND {column} > {late}"
+            )
+        ),
+        *(
+            f"{table} {id_} waits for {owner}, whose lease is over"
+            for table, status in (("messages", "processing"), ("responses", "delivering"))
+            for id_, owner in query(
+                f"SELECT message_id, claimed_by FROM {table} WHERE status = '{status}' AND lease < {now_ms}"
+            )
+        ),
     ]
 
 
@@ -95,7 +109,7 @@ def _stored(query: Query, platform: Platform, lines: Mapping[str, Line]) -> list
 
 
 def _ended(query: Query) -> list[str]:
-    """P6: everything has ended, and what died says why; no answer did because one send was not answered."""
+    """P6: everything has ended, outages too, and what died says why; no answer did because one send got no answer."""
     dead = "SELECT message_id FROM {} WHERE status = 'dead' AND ifnull(last_error, '') = ''"
     too_soon = (
         "SELECT message_id FROM responses WHERE status = 'dead' AND retry_count < 2"
@@ -103,6 +117,7 @@ def _ended(query: Query) -> list[str]:
     )
     return [
         *(f"never ended: {row}" for row in query(OPEN)),
+        *(f"the outage of {channel} never ended: {reason}" for channel, reason in query(OUTAGES)),
         *(f"message {id_} is dead without a reason" for (id_,) in query(dead.format("messages"))),
         *(f"response of {id_} is dead without a reason" for (id_,) in query(dead.format("responses"))),
         *(f"response of {id_} was given up after one send without an answer" for (id_,) in query(too_soon)),

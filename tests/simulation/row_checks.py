@@ -1,4 +1,4 @@
-"""What must be true of the rows of a world at any time: of waits, schedules and budgets.
+"""What must be true of the rows of a world at any time: of waits, calls of tools, schedules and budgets.
 
 Each takes a way to read the rows, and returns sentences about what is wrong.
 """
@@ -41,6 +41,15 @@ class WaitWatch:
         for each in late:
             self._found[each] = float("inf")
         return [f"{table} {row} waits longer for {until} than it asked for" for table, until, row in late]
+
+
+def calls(rows: Rows) -> list[str]:
+    """A call of a tool is whole: where it failed, nothing is left of what it had done by then."""
+    found = rows(
+        "SELECT turn, call FROM spoken s"
+        " WHERE NOT EXISTS (SELECT 1 FROM tool_calls t WHERE t.turn = s.turn AND t.key = s.call)"
+    )
+    return [f"turn {turn} did {call}, and its tool did not end" for turn, call in found]
 
 
 def schedules(rows: Rows) -> list[str]:

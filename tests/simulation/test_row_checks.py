@@ -5,9 +5,10 @@ from functools import partial
 import apsw
 import pytest
 
+from shared.db.access import tool_calls
 from shared.db.engine.connection import rows, transaction
 from shared.db.spending import budgets
-from shared.queue import turns
+from shared.queue import spoken, turns
 from shared.queue.turns import Failure, RetryPolicy
 from tests.simulation import row_checks
 from tests.simulation.row_checks import WaitWatch
@@ -75,3 +76,14 @@ def test_a_budget_that_is_passed_by_more_than_it_may_is_told(conn: apsw.Connecti
     assert row_checks.budgets(query, past=14) == [
         f"poor used 115 tokens of 100 in the day of {NOW - NOW % (24 * HOUR)}"
     ]
+
+
+def test_an_act_of_a_turn_without_the_answer_of_its_tool_is_told(conn: apsw.Connection) -> None:
+    put(conn, "one")
+    claim = take(conn)
+    with transaction(conn):
+        spoken.act(conn, claim, key="k", now_ms=NOW)
+    assert row_checks.calls(partial(rows, conn)) == [f"turn {claim.token} did k, and its tool did not end"]
+    with transaction(conn):
+        tool_calls.put(conn, claim.token, "k", "send_to_agent", "Sent.", now_ms=NOW)
+    assert row_checks.calls(partial(rows, conn)) == []

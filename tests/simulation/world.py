@@ -23,6 +23,7 @@ from tests.simulation.people.writing import People
 
 TICK = {"x-postroom-tick": "tick-secret"}
 _HEALS_S = 14_400.0  # of virtual time, in which all work must end
+_ASKS_S = 300.0  # after that: in which deliver must see that a platform works again
 _LOOKS_S = 15.0
 _FOR_EVER_MS = str(10 * 365 * 86_400_000)  # the kernel dates files, by a clock that is not the world's
 
@@ -45,6 +46,7 @@ class World:
         self._platforms = [part.platform for part in self._parts if isinstance(part, People)]
         self._audit = Audit(self.computer, self._fail)
         self._breaking = Breaking(self, self.computer, self._hosts, self._platforms, self.outcome.faults, self._audit)
+        self._writing: list[asyncio.Task[None]] = []
         self._put_settings()
 
     def _shape(self, dice: random.Random) -> tuple[float, bool]:
@@ -118,15 +120,16 @@ class World:
         """All of it: people write, things break, all heals, and everything must end."""
         self.computer.wires.hosts |= self._hosts
         self.computer.boot(self._furnish)
-        work = [asyncio.create_task(each) for part in self._parts for each in part.work()]
-        work.append(asyncio.create_task(self._breaking.work()))
+        self._writing = [asyncio.create_task(each) for part in self._parts for each in part.work()]
+        work = [*self._writing, asyncio.create_task(self._breaking.work())]
         for function, every_s in self.ticks_s.items():
             asyncio.create_task(self._tick(function, every_s))  # noqa: RUF006 - it ends with the world
         for lasting in (self._look(), *(each for part in self._parts for each in part.lasting())):
             asyncio.create_task(lasting)  # noqa: RUF006
         done, late = await asyncio.wait(work, timeout=self.span_s + _HEALS_S)
         for task in done:
-            task.result()
+            if not task.cancelled():
+                task.result()
         self.outcome.failures += [f"never accepted: {len(late)} people still write"] if late else []
         await self._settle()
         await self.computer.shut_down()
@@ -166,10 +169,20 @@ class World:
         while self.now_s() < until_s:
             await asyncio.sleep(5)
             if self.outcome.failures or not self.computer.query(ledger.OPEN):
-                return
+                break
+        until_s = self.now_s() + _ASKS_S
+        while self.now_s() < until_s:
+            if self.outcome.failures or not self.computer.query(ledger.OUTAGES):
+                break
+            await asyncio.sleep(5)
 
     def _fail(self, problems: list[str]) -> None:
+        """The first problem ends what people do and what goes wrong: more of it would say no more."""
         self.outcome.failures += [f"{self.now_s():.3f}: {each}" for each in problems]
+        if problems:
+            self._breaking.is_over = True
+            for task in self._writing:
+                task.cancel()
 
     def _judge(self) -> None:
         query = self.query

@@ -44,6 +44,7 @@ def everything(conn):
         *found.problems,
         *row_promises.never_dropped(query),
         *row_promises.turns(query),
+        *row_promises.attempts(query),
         *row_promises.spoke_once(query),
     ]
 
@@ -57,9 +58,12 @@ def test_every_promise_holds_where_nothing_is_broken(conn, world):
 DROP = "INSERT INTO dropped (channel, event_key, reason, created_at) VALUES ('telegram', '{}', '{}', 1)"
 AGAIN = """
 INSERT INTO events (type, message_id, agent, session_id, data, created_at)
-SELECT type, message_id, agent, session_id, data, 1 FROM events WHERE type = 'chain_step_start' AND id = {}
+SELECT type, message_id, agent, session_id, data, 1 FROM events WHERE id = {}
 """
-FIRST_START = "(SELECT min(id) FROM events WHERE type = 'chain_step_start')"
+FIRST_START, FIRST_DONE, FIRST_RETRY = (
+    f"(SELECT min(id) FROM events WHERE type = '{each}')"
+    for each in ("chain_step_start", "chain_step_done", "message_retry")
+)
 
 BREAKS = {
     "an event is gone": ("DELETE FROM messages WHERE message = 'two'", "lost: ('telegram', '3')"),
@@ -69,6 +73,9 @@ BREAKS = {
     "a message is dead for no reason": ("UPDATE messages SET last_error = NULL", "is dead without a reason"),
     "a turn begins beside another": (AGAIN.format(f"{FIRST_START}; {AGAIN.format(FIRST_START)}"), "while ["),
     "a turn begins behind another": (AGAIN.format(FIRST_START), "took [1] after 3"),
+    "a turn completes what it lost": (AGAIN.format(FIRST_DONE), "a turn of session 1 completed telegram_"),
+    "a turn fails what it lost": (AGAIN.format(FIRST_RETRY), "a turn of session 1 failed telegram_"),
+    "an attempt does not count": (AGAIN.format(f"{FIRST_RETRY}; {AGAIN.format(FIRST_RETRY)}"), "has failed 3 times"),
 }
 
 

@@ -71,8 +71,11 @@ SENDS = (
     Mutant(
         "forgets-that-it-has-sent",
         f"{_RESPONSES}/progress.py",
-        "           SET status = 'acked', claimed_by",
-        "           SET status = iif(:id % 7 = 0, 'pending', 'acked'), claimed_by",
+        "           SET status = 'acked', claimed_by = NULL, lease = NULL, part_started = NULL, last_error = NULL,\n"
+        "               failure = NULL, unsent_since = NULL, parts = :parts, platform_message_id = :first, acked_at = :now\n",
+        "           SET status = iif(retry_count, 'acked', 'pending'), claimed_by = NULL, lease = NULL, part_started = NULL, last_error = NULL,\n"
+        "               failure = NULL, unsent_since = NULL, parts = iif(retry_count, :parts, '[]'), platform_message_id = :first,\n"
+        "               acked_at = iif(retry_count, :now, NULL), retry_count = retry_count + 1\n",
         "an answer arrives once",
     ),
     Mutant(

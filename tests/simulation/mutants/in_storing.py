@@ -75,7 +75,7 @@ STORING = (
         '        run("ROLLBACK TO job")\n',
         "",
         "a work that fails leaves nothing",
-        needs=("clock", "freeze"),
+        needs=("slow disk", "freeze", "teams", "thinkers"),
     ),
     # One row an event.
     Mutant(
@@ -103,6 +103,6 @@ STORING = (
         "VALUES (:key, :now + :interval, :now)\n    ON CONFLICT (key) DO UPDATE\n       SET full_at = max(full_at - {_BACK}, :now) + :interval, size",
         "VALUES (:key, :now + 60000, :now)\n    ON CONFLICT (key) DO UPDATE\n       SET full_at = max(full_at - {_BACK}, :now) + 30 * :interval, size",
         "no message is dropped without need",
-        seed=190,
+        seed=196,
     ),
 )

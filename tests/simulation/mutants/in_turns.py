@@ -74,7 +74,7 @@ TURNS = (
         "    if changed != size:\n",
         "    if changed > size:\n",
         "a turn that lost its claim says nothing",
-        needs=("freeze", "clock"),
+        needs=("freeze",),
     ),
     Mutant(
         "completes-what-another-holds",
@@ -82,7 +82,7 @@ TURNS = (
         "last_error = NULL, failure = NULL, updated_at = :now\n     WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'processing' AND claimed_by = :token\n",
         "last_error = NULL, failure = NULL, updated_at = :now\n     WHERE id IN (SELECT value FROM json_each(:ids)) AND (:token IS NOT NULL)\n",
         "a turn that lost its claim says nothing",
-        needs=("freeze", "clock"),
+        needs=("freeze",),
     ),
     Mutant(
         "counts-no-attempt",
@@ -141,6 +141,7 @@ TURNS = (
         "    _complete(conn, claim, now_ms=now_ms)\n    pass_over(conn, claim, now_ms=now_ms)\n",
         "    check_all(claim, len(claim.held))\n    pass_over(conn, claim, now_ms=now_ms)\n",
         "a message is answered once",
+        needs=("calm",),
     ),
     Mutant(
         "settles-and-answers-apart",
