@@ -37,6 +37,7 @@ def check(
     """All that is wrong at the end of a world, when everything had time to end."""
     return [
         *row_promises.sound(query),
+        *row_promises.outcomes(query, _accepted(platforms)).problems,
         *(problem for each in platforms for problem in _stored(query, each, lines)),
         *row_promises.never_dropped(query, DECIDES_NOTHING),
         *_ended(query),
@@ -77,11 +78,18 @@ def waits(query: Query, now_ms: int) -> list[str]:
     ]
 
 
-def _stored(query: Query, platform: Platform, lines: Mapping[str, Line]) -> list[str]:
-    """P1, P2: what was accepted is stored, and what is stored is stored once and was written.
+def _accepted(platforms: Sequence[Platform]) -> list[tuple[str, str]]:
+    """The channel and the key of each message that was accepted. An edit stands in the place of what it changes."""
+    return [
+        (platform.account, platform.key_of(each))
+        for platform in platforms
+        for each in platform.written.values()
+        if each.accepted and not each.is_edit
+    ]
 
-    An edit stands in the place of what it changes, or beside it.
-    """
+
+def _stored(query: Query, platform: Platform, lines: Mapping[str, Line]) -> list[str]:
+    """P2: what is stored is stored once, and was written."""
     found: Counter[str] = Counter(
         dict(
             query(
@@ -91,14 +99,7 @@ def _stored(query: Query, platform: Platform, lines: Mapping[str, Line]) -> list
         )
     )
     del found[_DELETED]
-    edits = {text: line.edit.text for text, line in lines.items() if line.edit is not None}
-    lost = [
-        each
-        for each in platform.written.values()
-        if each.accepted and not each.files and not found[each.text] and not found[edits.get(each.text, "")]
-    ]
     return [
-        *(f"lost: {each.text!r} was accepted ({each.statuses}) and is not stored" for each in lost),
         *(
             f"doubled: {text!r} is stored {count} times"
             for text, count in found.items()

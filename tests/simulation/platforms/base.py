@@ -148,5 +148,9 @@ class Platform(ABC):
         """The platform's id of the next message or event."""
 
     @abstractmethod
+    def key_of(self, written: Written) -> str:
+        """By which Postroom knows the event of a message, on each delivery."""
+
+    @abstractmethod
     async def bring(self, written: Written, dice: random.Random) -> None:
         """Deliver an event as this platform does."""

@@ -202,6 +202,9 @@ class Discord(Platform):
 
     # What people do.
 
+    def key_of(self, written: Written) -> str:
+        return str(written.number) if written.is_command else f"MESSAGE_CREATE:{written.number}"
+
     def _next_number(self) -> int:
         self._numbers += 1
         at_ms = BEGAN_MS + int(self._world.now_s() * 1000)

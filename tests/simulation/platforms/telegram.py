@@ -85,6 +85,9 @@ class Telegram(Platform):
 
     # What people do.
 
+    def key_of(self, written: Written) -> str:
+        return f"{self._me['id']}:{written.event}"
+
     def _next_number(self) -> int:
         self._numbers += 1
         return self._numbers
