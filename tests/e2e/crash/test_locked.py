@@ -42,7 +42,7 @@ def test_a_database_locked_by_another_program_stops_everything_and_breaks_nothin
 ) -> None:
     post = make_post()
     chats = [str(chat) for chat in range(100, 110)]
-    post.prepare({"many": 8}, dict.fromkeys(chats, "many"))
+    post.prepare({"many": 8}, dict.fromkeys([*chats, "99"], "many"))
     post.start()
     texts = lines(chats, 10, lambda dice: dice.choice(["ok:0.02", "ok:1", "fail ok"]), dice)
 
