@@ -91,7 +91,7 @@ _STORY = """
                     'message_cancelled', 'message_retried', 'message_steered')
      ORDER BY id
 """
-_FAILURES = ("message_retry", "message_dead")
+_ENDS = ("message_retry", "message_dead", "message_released")
 _WITHOUT_A_TURN = ("unreadable", "interrupted")  # its row can't be used; another message of its batch was cancelled
 
 
@@ -132,8 +132,8 @@ def turns(rows: Rows) -> list[str]:
                 in_order.discard(message_id)
             case _:
                 has_turn = message_id in running[session] or message_id not in begun
-                if not has_turn and kind in _FAILURES and json.loads(data)["failure"] not in _WITHOUT_A_TURN:
-                    problems.append(f"a turn of session {session} failed {message_id} without having it")
+                if not has_turn and kind in _ENDS and json.loads(data).get("failure") not in _WITHOUT_A_TURN:
+                    problems.append(f"a turn of session {session} gave {message_id} back without having it")
                 running[session].discard(message_id)
     return problems
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import apsw
 
+from tests.simulation.faults import Fault
 from tests.simulation.machine.process import Answer
 from tests.simulation.machine.wires import Host
 from tests.simulation.people.lines import Line
@@ -60,6 +61,10 @@ class WorldPart:
 
     def furnish(self, conn: apsw.Connection, now_ms: int) -> None:
         """Write what an operator has made in the new database before anything runs."""
+
+    def faults(self) -> Sequence[Fault]:
+        """What goes wrong in a world that has this part, beside the plan of its seed."""
+        return []
 
     def work(self) -> Sequence[Work]:
         """What this part does; when all of it has ended, the world settles."""

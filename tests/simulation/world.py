@@ -42,6 +42,9 @@ class World:
         self.computer = Computer(self.dice, self.tell, is_replicated=is_replicated)
         self.outcome.faults = self._plan(is_replicated=is_replicated) if faults is None else list(faults)
         self._parts = self._parts_of(shape)
+        if faults is None:
+            self.outcome.faults += [each for part in self._parts for each in part.faults()]
+            self.outcome.faults.sort(key=lambda fault: fault.at_s)
         self._hosts = {address: host for part in self._parts for address, host in part.hosts().items()}
         self._platforms = [part.platform for part in self._parts if isinstance(part, People)]
         self._audit = Audit(self.computer, self._fail)

@@ -74,7 +74,7 @@ BREAKS = {
     "a turn begins beside another": (AGAIN.format(f"{FIRST_START}; {AGAIN.format(FIRST_START)}"), "while ["),
     "a turn begins behind another": (AGAIN.format(FIRST_START), "took [1] after 3"),
     "a turn completes what it lost": (AGAIN.format(FIRST_DONE), "a turn of session 1 completed telegram_"),
-    "a turn fails what it lost": (AGAIN.format(FIRST_RETRY), "a turn of session 1 failed telegram_"),
+    "a turn fails what it lost": (AGAIN.format(FIRST_RETRY), "a turn of session 1 gave telegram_"),
     "an attempt does not count": (AGAIN.format(f"{FIRST_RETRY}; {AGAIN.format(FIRST_RETRY)}"), "has failed 3 times"),
 }
 

@@ -1,1 +1,1 @@
-"""Agents beyond the one that repeats: with a model that hangs or kills, with a budget, in need of a yes, in a team."""
+"""Agents beyond the one that repeats: slow, with a budget or a bad model, in need of a yes, in a team."""

@@ -7,6 +7,7 @@ from tests.simulation.agents import models
 from tests.simulation.agents.budgets import Budgets
 from tests.simulation.agents.clerks import Clerks
 from tests.simulation.agents.owners import Owner
+from tests.simulation.agents.sleepers import Sleepers
 from tests.simulation.agents.teams import Teams
 from tests.simulation.agents.thinkers import Thinkers
 from tests.simulation.machine.computer import FUNCTIONS
@@ -15,7 +16,7 @@ from tests.simulation.people.lines import Line
 from tests.simulation.platforms.messages import Place
 from tests.simulation.platforms.telegram import Telegram
 
-_SHARES = {"thinkers": 0.25, "budgets": 0.12, "clerks": 0.15, "teams": 0.15}
+_SHARES = {"thinkers": 0.25, "budgets": 0.12, "clerks": 0.15, "teams": 0.15, "sleepers": 0.1}
 """How much of all worlds has what not every world has. A budget is of agents that ask models."""
 
 _LATE = (
@@ -33,7 +34,7 @@ def chosen(seed: int) -> set[str]:
     place = random.Random(f"{seed} agents").random()
     found = {name for name in ("thinkers", "budgets") if place < _SHARES[name]}
     return found | {
-        name for name in ("clerks", "teams") if random.Random(f"{seed} has {name}").random() < _SHARES[name]
+        name for name in ("clerks", "teams", "sleepers") if random.Random(f"{seed} has {name}").random() < _SHARES[name]
     }
 
 
@@ -62,4 +63,7 @@ def agents_of(world: Surroundings, telegram: Telegram, seed: int) -> tuple[list[
     if "teams" in kinds:
         found.append(teams := Teams(world))
         written |= teams.written
+    if "sleepers" in kinds:
+        found.append(sleepers := Sleepers(world))
+        written |= sleepers.written
     return found, written

@@ -37,6 +37,8 @@ CHANNELS = (
         '        return CallResult("sent", reason)\n',
         "what is acknowledged has arrived",
         needs=("unsteady platform",),
+        found=True,
+        seed=227,
     ),
     Mutant(
         "loses-the-rest-of-an-album",

@@ -23,6 +23,8 @@ SENDS = (
         "                         AND (r.deliver_after IS NULL OR r.deliver_after <= :now)\n                       ORDER BY r.id\n",
         "the answers of a chat arrive in order",
         needs=("unsteady platform",),
+        found=True,
+        seed=225,
     ),
     Mutant(
         "records-no-doubt",
@@ -49,6 +51,8 @@ SENDS = (
         '    return "error"',
         "a second arrival has a recorded doubt",
         needs=("unsteady platform",),
+        found=True,
+        seed=296,
     ),
     Mutant(
         "sends-before-it-is-recorded",
@@ -77,6 +81,8 @@ SENDS = (
         "               failure = NULL, unsent_since = NULL, parts = iif(retry_count, :parts, '[]'), platform_message_id = :first,\n"
         "               acked_at = iif(retry_count, :now, NULL), retry_count = retry_count + 1\n",
         "an answer arrives once",
+        found=True,
+        seed=2,
     ),
     Mutant(
         "acknowledges-what-was-refused",
@@ -94,6 +100,8 @@ SENDS = (
         "    if held or not isinstance(error, RetryableError) or attempts >= 1:",
         "an answer arrives, though a send failed",
         needs=("unsteady platform",),
+        found=True,
+        seed=18,
     ),
     Mutant(
         "never-ends-an-outage",
@@ -102,6 +110,8 @@ SENDS = (
         "         WHERE channel = :channel AND probe_at = :probe_at + 1\n",
         "an answer arrives when its platform is back",
         needs=("platform away",),
+        found=True,
+        seed=264,
     ),
     Mutant(
         "answers-in-another-chat",
@@ -128,6 +138,7 @@ SENDS = (
         "    return spread_ms(min(cap_ms, base_ms * growth ** min(attempt - 1, 30)), jitter=jitter)",
         "    return spread_ms(288 * cap_ms, jitter=jitter)",
         "nothing waits longer than its row may ask for",
+        found=True,
         seed=190,
     ),
 )

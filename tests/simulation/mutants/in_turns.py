@@ -74,7 +74,9 @@ TURNS = (
         "    if changed != size:\n",
         "    if changed > size:\n",
         "a turn that lost its claim says nothing",
-        needs=("freeze",),
+        needs=("sleepers",),
+        found=True,
+        seed=48,
     ),
     Mutant(
         "completes-what-another-holds",
@@ -82,7 +84,21 @@ TURNS = (
         "last_error = NULL, failure = NULL, updated_at = :now\n     WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'processing' AND claimed_by = :token\n",
         "last_error = NULL, failure = NULL, updated_at = :now\n     WHERE id IN (SELECT value FROM json_each(:ids)) AND (:token IS NOT NULL)\n",
         "a turn that lost its claim says nothing",
-        needs=("freeze",),
+        also=(
+            Edit(
+                "functions/dispatch.py",
+                "            if not claims.is_held(self.reader, turn.claim):\n",
+                "            if False:\n",
+            ),
+            Edit(
+                f"{_CLAIMS}/claiming.py",
+                '"ids": claim.ids, "token": claim.token},\n    )\n    check_all(claim, conn.changes())\n',
+                '"ids": claim.ids, "token": claim.token},\n    )\n',
+            ),
+        ),
+        needs=("sleepers",),
+        found=True,
+        seed=48,
     ),
     Mutant(
         "counts-no-attempt",
@@ -92,6 +108,7 @@ TURNS = (
         "       SET status = :status, retry_count = 0 * :retry_count, process_after = :process_after, last_error = :reason,\n"
         "           failure = :failure, waits_since",
         "every message ends",
+        found=True,
         seed=190,
     ),
     Mutant(
@@ -100,6 +117,7 @@ TURNS = (
         "process_after = :process_after, last_error = :reason,\n           failure = :failure, waits_since",
         "process_after = :process_after, last_error = nullif(:reason, :reason),\n           failure = :failure, waits_since",
         "what died says why",
+        found=True,
         seed=190,
     ),
     Mutant(
@@ -125,6 +143,7 @@ TURNS = (
         'case "retry" if attempts < policy.max_attempts:',
         'case "retry" if attempts < 2:',
         "a message whose agent answers in the end is answered",
+        found=True,
         seed=190,
     ),
     Mutant(
@@ -134,6 +153,8 @@ TURNS = (
         "lost = [claim for claim, lease in claims.running(conn) if everything and lease < 0]",
         "every message ends, though its process died",
         needs=("kill",),
+        found=True,
+        seed=26,
     ),
     Mutant(
         "runs-a-finished-turn-again",
@@ -142,6 +163,8 @@ TURNS = (
         "    check_all(claim, len(claim.held))\n    pass_over(conn, claim, now_ms=now_ms)\n",
         "a message is answered once",
         needs=("calm",),
+        found=True,
+        seed=2,
     ),
     Mutant(
         "settles-and-answers-apart",

@@ -9,6 +9,18 @@ from tests.simulation.mutants.hunting import ROOT, Found, copy_with, hunt
 from tests.simulation.mutants.listed import MUTANTS, table
 from tests.simulation.mutants.mutant import Mutant
 
+SHOWS_AT_ONCE = (
+    "keeps-half-of-a-failed-work",
+    "settles-without-a-claim",
+    "completes-what-another-holds",
+    "counts-no-attempt",
+    "dies-without-a-reason",
+    "rescues-no-turn",
+    "runs-a-finished-turn-again",
+    "forgets-that-it-has-sent",
+)
+"""Faults that the first world of a hunt finds within seconds. CI hunts them, so that the promises go on seeing them."""
+
 
 def named(name: str) -> Mutant:
     (found,) = (each for each in MUTANTS if each.name == name)
@@ -65,3 +77,12 @@ def test_a_hunt_finds_a_fault_and_none_where_there_is_none():
     assert "is dead, and its sender got" in str(hunt(named("dies-without-an-apology")))
     assert hunt(None, worlds=1) == Found("survives", "", 1)
     assert hunt(named("trusts-a-torn-log")).end == "found", "by its test"
+
+
+@pytest.mark.long
+@pytest.mark.any_python
+@pytest.mark.parametrize("name", SHOWS_AT_ONCE)
+def test_a_hunt_finds_what_shows_at_once(name):
+    """Where another world than that of the seed finds it now, say so in the list."""
+    found = hunt(named(name), worlds=3)
+    assert found.end == "found", str(found)
