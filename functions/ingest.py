@@ -43,6 +43,7 @@ log = logs.get()
 _RETRY_AFTER_S = "5"
 _BRIEF_LIMIT_S = 1.4  # after which a platform that waits for 2 s gets no new row, and
 _BRIEF_ANSWER_S = 1.8  # after which it is answered, also if the disk or the replica still works on one
+_WITHDRAWS_AGAIN_S = (0.1, 0.5, 1.5)  # while the disk or another writer refuses; a stop waits for it
 _STORE_LIMIT_S = 8.0  # less than the runner's 10 s, after which it answers 504, without Retry-After
 
 
@@ -171,11 +172,18 @@ class Ingest(FunctionService):
             await storing
         except GivenUp:
             return
-        except (apsw.Error, NotReplicated) as error:
+        except (apsw.Error, NotReplicated, TimeoutError) as error:
             log.warning("ingest.not_stored", channel=channel, reason=str(error))
-        withdrawn = await self.writer.run(
-            partial(withdrawals.withdraw, channel=channel, events=received.events, now_ms=now_ms)
-        )
+        work = partial(withdrawals.withdraw, channel=channel, events=received.events, now_ms=now_ms)
+        for pause_s in (*_WITHDRAWS_AGAIN_S, None):
+            try:
+                withdrawn = await self.writer.run(work)
+                break
+            except apsw.Error:
+                log.exception("ingest.not_withdrawn", channel=channel)
+                if pause_s is None:
+                    return
+                await asyncio.sleep(pause_s)
         log.warning("ingest.withdrawn", channel=channel, messages=withdrawn)
         self.kick("dispatch", "api")
 
