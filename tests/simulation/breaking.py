@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from tests.simulation.agents.models import Models
 from tests.simulation.faults import Fault
 from tests.simulation.judging import Audit
 from tests.simulation.machine.computer import Computer
@@ -17,7 +18,7 @@ from tests.simulation.platforms.base import Platform
 
 _LASTS_S = 150  # a death in a write or at a call that has not come by then does not come
 _AT_A_CALL = ("kill at a call", "power at a call", "lost disk at a call")
-_OUTSIDE = ("unsteady platform", "platform away")  # they harm no process
+OUTSIDE = ("unsteady platform", "platform away", "unsteady models", "models away")  # they harm no process
 
 
 class Breaking:
@@ -29,6 +30,7 @@ class Breaking:
         computer: Computer,
         hosts: Mapping[object, Host],
         platforms: Sequence[Platform],
+        models: Models | None,
         faults: Sequence[Fault],
         audit: Audit,
     ) -> None:
@@ -36,6 +38,7 @@ class Breaking:
         self._computer = computer
         self._hosts = hosts
         self._platforms = platforms
+        self._models = models
         self._faults = faults
         self._audit = audit
         self.counts: Counter[str] = Counter()
@@ -49,7 +52,7 @@ class Breaking:
                 break
             self._world.tell(f"*** {_words(fault)}")
             self.counts[fault.kind] += 1
-            if fault.kind not in _OUTSIDE:
+            if fault.kind not in OUTSIDE:
                 self._audit.disturb(fault.seconds)
             await self._do(fault)
         await asyncio.sleep(_LASTS_S)
@@ -104,8 +107,8 @@ class Breaking:
     def _disturb(self, fault: Fault) -> None:
         """For so many seconds, something around the processes works badly or not at all."""
         computer = self._computer
-        if fault.kind == "platform away":
-            address = self._platform(fault).address
+        if fault.kind in ("platform away", "models away"):
+            address = Models.ADDRESS if fault.kind == "models away" else self._platform(fault).address
             computer.wires.unplug(address)
             computer.loop.call_later(fault.seconds, computer.wires.hosts.__setitem__, address, self._hosts[address])
         elif fault.kind == "litestream dies":
@@ -118,6 +121,7 @@ class Breaking:
                 "full disk": (computer.disk, "is_full", True, False),
                 "slow disk": (computer.disk, "slow_s", fault.amount, 0.0),
                 "unsteady platform": (self._platform(fault), "unsteady", fault.amount, 0.0),
+                "unsteady models": (self._models, "unsteady", fault.amount, 0.0),
                 "bucket away": (computer.litestream, "is_away", True, False),
             }[fault.kind]
             setattr(disturbed, name, value)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 _OF_REPLICAS = ("bucket away", "litestream dies", "lost disk", "lost disk at a call", "away, then lost")
+_OF_MODELS = ("unsteady models", "unsteady models", "models away")
 _TARGETS = ("ingest", "dispatch", "dispatch", "deliver", "deliver", "sweep", "recurrence", "api")
 
 
@@ -40,6 +41,8 @@ _WORDS = {
     "litestream dies": "Litestream is killed",
     "lost disk": "the machine is lost with its disk; another one restores the replica",
     "lost disk at a call": "the machine is lost with its disk at the next call of the platform",
+    "unsteady models": "for {fault.seconds:.1f} s, {fault.amount:.0f} of 100 requests to models meet a bad mood",
+    "models away": "the host of the models refuses connections for {fault.seconds:.1f} s",
     "away, then lost": "the bucket is away for {fault.seconds:.1f} s; then the machine is lost with its disk",
 }
 
@@ -63,6 +66,17 @@ def plan(dice: random.Random, span_s: float, *, is_replicated: bool) -> list[Fau
     count = dice.choice([0, 3, 10, 30, 60])
     faults = [_make(dice, dice.choice(chosen), dice.uniform(1, span_s)) for _ in range(count)]
     return sorted(faults, key=lambda fault: fault.at_s)
+
+
+def plan_of_models(dice: random.Random, span_s: float) -> list[Fault]:
+    """The faults of a host of models."""
+    kinds = [dice.choice(_OF_MODELS) for _ in range(dice.randint(2, 8))]
+    return [
+        Fault(
+            round(dice.uniform(1, span_s), 3), kind, "", float(dice.randint(40, 100)), round(dice.uniform(10, 120), 1)
+        )
+        for kind in kinds
+    ]
 
 
 def _make(dice: random.Random, kind: str, at_s: float) -> Fault:

@@ -17,11 +17,13 @@ from tests.simulation.platforms.base import BOT
 from tests.simulation.platforms.discord import Discord
 from tests.simulation.platforms.messages import Place
 from tests.simulation.platforms.telegram import Telegram
+from tests.simulation.pruning import Pruning
 
 _SHARES_OF_DISCORD, _WEIGHTS = (0.0, 0.5, 1.0), (60, 20, 20)
 _COMMANDS, _REGRETS = 0.3, 0.15  # of what is said in Discord
 _HAS_FURTHER_BOTS, _SPEAKS_TO_FURTHER, _FURTHER = 0.2, 0.4, "sales"
 _HAS_FILES, _SENDS_FILES = 0.35, 0.4  # of the worlds, and of the places there
+_REGRETS_FILES = Place("840", None, "840")
 
 
 def parts_of(world: Surroundings, seed: int, shape: random.Random) -> list[WorldPart]:
@@ -31,7 +33,7 @@ def parts_of(world: Surroundings, seed: int, shape: random.Random) -> list[World
     if kinds.random() < _HAS_FURTHER_BOTS:
         found = _with_further_bots(kinds, found)
     moved = [place for place in found if kinds.random() < share]
-    files = kinds if kinds.random() < _HAS_FILES else None
+    files = kinds if kinds.random() < _HAS_FILES and "pruning" not in casting.chosen(seed) else None
     parts: list[WorldPart] = []
     written = {place: _written(world, place, files) for place in found if place not in moved}
     of_further = {place: written.pop(place) for place in list(written) if place.bot}
@@ -43,16 +45,32 @@ def parts_of(world: Surroundings, seed: int, shape: random.Random) -> list[World
     if of_further:
         parts.append(People(world, Telegram(world, word=_FURTHER), of_further))
     there = [discord.in_place_of(place) for place in moved]
+    has = casting.chosen(seed)
+    regretted = _regretted(world) if "regretted files" in has else {}
     for word in ("", _FURTHER):
         spoken = {
             place: _as_in_discord(kinds, _written(world, place, files))
             for place in there
             if bool(place.bot) == bool(word)
         }
+        spoken |= {} if word else regretted
         if spoken:
             parts.append(People(world, Discord(world, word=word), spoken))
     asked = programs.lines(world.dice("client"), "one", world.span_s)
+    more += [Pruning(world)] if "pruning" in has else []
     return [*parts, Client(world, "one", asked), *more]
+
+
+def _regretted(world: Surroundings) -> dict[Place, list[Line]]:
+    """Files in Discord, some of which are deleted again."""
+    dice, place = world.dice("regretted files"), discord.in_place_of(_REGRETS_FILES)
+    waits, pauses = [None, 0.0, 0.0, 0.3, 3.0, 15.0], [0.0, 0.1]  # some come while the agent has the one before
+    return {
+        place: [
+            replace(each, after_s=dice.choice([each.after_s, *pauses]), regret_after_s=dice.choice(waits))
+            for each in with_files(dice, place, world.span_s)
+        ]
+    }
 
 
 def _with_further_bots(dice: random.Random, found: list[Place]) -> list[Place]:

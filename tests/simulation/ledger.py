@@ -23,23 +23,33 @@ OPEN = """
 SELECT 'message', message_id, status, last_error FROM messages
  WHERE status IN ('pending', 'processing') AND recurrence IS NULL AND trigger = 1
 UNION ALL SELECT 'response', message_id, status, last_error FROM responses WHERE status IN ('pending', 'delivering')
+UNION ALL SELECT 'line of what its agent does', turn, agent, response FROM progress_lines
 """
 OUTAGES = "SELECT channel, reason FROM channel_outages WHERE probe_at IS NOT NULL"
 _DELETED = "(deleted this message)"  # what the agent is told of a message that it had
-_SAID = "status != 'deleted' AND json_extract(content, '$.edits') IS NULL"
+_SAID = "status != 'deleted' AND coalesce(content ->> 'edits', content ->> 'removes') IS NULL"
 LONGEST_WAIT_MS = 310_000
 """No retry of a message or a response is further away than the cap of the backoff and its jitter allow."""
 
 
 def check(
-    query: Query, platforms: Sequence[Platform], lines: Mapping[str, Line], *, is_clock_steady: bool = True
+    query: Query,
+    platforms: Sequence[Platform],
+    lines: Mapping[str, Line],
+    *,
+    is_clock_steady: bool = True,
+    prunes: bool = False,
 ) -> list[str]:
-    """All that is wrong at the end of a world, when everything had time to end."""
+    """All that is wrong at the end of a world, when everything had time to end.
+
+    Args:
+        prunes: a message may be deleted by its sender when nothing of it is there any more.
+    """
     return [
         *row_promises.sound(query),
         *row_promises.outcomes(query, _accepted(platforms)).problems,
         *(problem for each in platforms for problem in _stored(query, each, lines)),
-        *row_promises.never_dropped(query, DECIDES_NOTHING),
+        *row_promises.never_dropped(query, (*DECIDES_NOTHING, *(["message_unknown"] if prunes else []))),
         *_ended(query),
         *row_promises.turns(query),
         *row_promises.attempts(query),

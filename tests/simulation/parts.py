@@ -33,6 +33,20 @@ class Surroundings(Protocol):
     def wall_ms(self) -> int:
         """What the machine's clock says, which somebody may have set."""
 
+    @property
+    def is_clock_steady(self) -> bool:
+        """Nobody sets the machine's clock."""
+
+    @property
+    def is_calm(self) -> bool:
+        """Nothing happens to the machine."""
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows that the world is judged by."""
+
+    def note_thinking(self, account: str, chat: str) -> None:
+        """A bot shows in a chat that it is at work."""
+
     def kill(self, function: str) -> None:
         """Its newest process dies."""
 

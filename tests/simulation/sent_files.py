@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from shared.queue.turns import APOLOGY
+from tests.simulation.machine.seams import BEGAN_MS
 from tests.simulation.parts import Query
 from tests.simulation.platforms.base import Platform
 from tests.simulation.platforms.messages import SentFile, Written, name_in
@@ -38,7 +39,31 @@ def check(query: Query, platforms: Sequence[Platform], *, is_clock_steady: bool)
             problems.append(f"message {id_} has the files {names}")
     if is_clock_steady:
         problems += _albums(events, messages)
-    return [*problems, *_answered(query, rows, messages, by_file), *_whole(by_file)]
+    problems += _deleted(query, platforms, rows, messages, is_clock_steady=is_clock_steady)
+    return [*problems, *_answered(query, rows, messages, by_file), *_whole(platforms)]
+
+
+def _deleted(
+    query: Query,
+    platforms: Sequence[Platform],
+    rows: Sequence[tuple[str, str, str, str]],
+    messages: Mapping[str, list[str]],
+    *,
+    is_clock_steady: bool,
+) -> Iterator[str]:
+    """What is cancelled was deleted; what was deleted before a turn took it is answered by nobody."""
+    deleted = {key: told for each in platforms for key, told in each.deleted.items()}
+    begun: dict[str, int] = {}
+    for at_ms, data in query("SELECT created_at, data FROM events WHERE type = 'chain_step_start' ORDER BY id DESC"):
+        begun |= dict.fromkeys(json.loads(data)["batch"], at_ms)
+    for id_, _, status, _ in rows:
+        told = deleted.get(f"file {messages[id_][0]}")
+        if status == "cancelled" and told is None:
+            yield f"message {id_} of {messages[id_]} is cancelled, and nobody deleted it"
+        elif is_clock_steady and told is not None and told.accepted:
+            late_ms = begun.get(id_, 0) - BEGAN_MS - int(told.answered_s * 1000)
+            if late_ms > 0:
+                yield f"message {id_} of {messages[id_]} was deleted, and a turn took it {late_ms} ms later"
 
 
 def _name(attachment: Mapping[str, str]) -> str:
@@ -78,6 +103,8 @@ def _answered(
         words = re.sub(_MENTION, "", text)
         if words not in {by_file[name].text for name in names}:
             yield f"message {id_} of {names} says {text!r}"
+        elif status == "cancelled" and got:
+            yield f"message {id_} of {names} is cancelled, and its sender got {got}"
         elif status == "dead" and got != [APOLOGY]:
             yield f"message {id_} of {names} is dead, and its sender got {got}"
         elif status == "completed" and words != "!file":
@@ -89,9 +116,9 @@ def _answered(
             yield from (f"message {id_} of {names} got {each!r} twice" for each in set(got) if got.count(each) > 1)
 
 
-def _whole(by_file: Mapping[str, Written]) -> Iterator[str]:
+def _whole(platforms: Sequence[Platform]) -> Iterator[str]:
     """What is in the boxes of the agents' sessions was sent, and is as it was sent."""
-    sent: dict[str, SentFile] = {file.name: file for each in by_file.values() for file in each.files}
+    sent: dict[str, SentFile] = {name: file for each in platforms for name, file in each.files.items()}
     for path in sorted(_FOLDER.rglob("*")):
         if path.is_file() and any(box in path.parts for box in _BOXES):
             content = path.read_bytes()

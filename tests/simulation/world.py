@@ -4,22 +4,25 @@ import asyncio
 import os
 import random
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
 import apsw
 
-from shared.db.engine.connection import rows
-from tests.simulation import ledger
-from tests.simulation.breaking import Breaking
-from tests.simulation.faults import Fault, frame, plan
+from shared.db.engine.connection import open_connection, rows
+from tests.simulation import ledger, thinking
+from tests.simulation.agents.thinkers import Thinkers
+from tests.simulation.breaking import OUTSIDE, Breaking
+from tests.simulation.faults import Fault, frame, plan, plan_of_models
 from tests.simulation.judging import LEASE_MS, Audit, fingerprint
 from tests.simulation.kinds import parts_of
-from tests.simulation.machine.computer import Computer
+from tests.simulation.machine.computer import Computer, Keeping
 from tests.simulation.machine.process import Answer, Process, Reset
 from tests.simulation.outcome import Outcome
 from tests.simulation.parts import WorldPart
 from tests.simulation.people.writing import People
+from tests.simulation.pruning import Pruning, begin_keeping, show_pruned, stop_keeping
 
 TICK = {"x-postroom-tick": "tick-secret"}
 _HEALS_S = 14_400.0  # of virtual time, in which all work must end
@@ -48,7 +51,17 @@ class World:
         self._hosts = {address: host for part in self._parts for address, host in part.hosts().items()}
         self._platforms = [part.platform for part in self._parts if isinstance(part, People)]
         self._audit = Audit(self.computer, self._fail)
-        self._breaking = Breaking(self, self.computer, self._hosts, self._platforms, self.outcome.faults, self._audit)
+        thinkers = next((part for part in self._parts if isinstance(part, Thinkers)), None)
+        if faults is None and thinkers is not None and thinkers.is_moody:
+            more = plan_of_models(self.dice("faults of models"), self.span_s)
+            self.outcome.faults = sorted([*self.outcome.faults, *more], key=lambda fault: fault.at_s)
+        models = thinkers.models if thinkers is not None else None
+        self._breaking = Breaking(
+            self, self.computer, self._hosts, self._platforms, models, self.outcome.faults, self._audit
+        )
+        if any(isinstance(part, Pruning) for part in self._parts):
+            self.computer.keeping = Keeping(begin_keeping, stop_keeping)
+        self.computer.loop.set_exception_handler(self._note_unread)
         self._writing: list[asyncio.Task[None]] = []
         self._put_settings()
 
@@ -63,8 +76,27 @@ class World:
         return parts_of(self, self._seed, dice)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """Of the rows that this world is judged by."""
-        return self.computer.query(sql)
+        """See ``Surroundings``."""
+        if self.computer.keeping is None:
+            return self.computer.query(sql)
+        with closing(open_connection(self.computer.db, readonly=True)) as conn:
+            show_pruned(conn)
+            return rows(conn, sql)
+
+    @property
+    def is_clock_steady(self) -> bool:
+        """See ``Surroundings``."""
+        return all(fault.kind != "clock" for fault in self.outcome.faults)
+
+    @property
+    def is_calm(self) -> bool:
+        """See ``Surroundings``."""
+        return all(fault.kind in OUTSIDE for fault in self.outcome.faults)
+
+    def note_thinking(self, account: str, chat: str) -> None:
+        """See ``Surroundings``."""
+        if self.computer.is_on and thinking.is_over(self.query, account, chat, self.wall_ms()):
+            self._fail([f"{account} goes on typing in {chat}, and no turn is there"])
 
     def dice(self, name: str) -> random.Random:
         """See ``Surroundings``."""
@@ -179,6 +211,13 @@ class World:
                 break
             await asyncio.sleep(5)
 
+    def _note_unread(self, _: asyncio.AbstractEventLoop, facts: dict[str, Any]) -> None:
+        """The error of a task or future that nobody reads is in no log. A callback that fails is told of alone."""
+        whose = facts.get("task") or facts.get("future")
+        name = getattr(whose.get_coro(), "__qualname__", "") if isinstance(whose, asyncio.Task) else "a future"
+        words = f"{facts['message']}: {facts.get('exception')!r} of {name}"
+        self.tell(words) if whose is None else self._fail([words])
+
     def _fail(self, problems: list[str]) -> None:
         """The first problem ends what people do and what goes wrong: more of it would say no more."""
         self.outcome.failures += [f"{self.now_s():.3f}: {each}" for each in problems]
@@ -190,8 +229,9 @@ class World:
     def _judge(self) -> None:
         query = self.query
         lines = {text: line for part in self._parts for text, line in part.lines().items()}
-        is_steady = all(fault.kind != "clock" for fault in self.outcome.faults)
-        self._fail(ledger.check(query, self._platforms, lines, is_clock_steady=is_steady))
+        prunes = self.computer.keeping is not None
+        found = ledger.check(query, self._platforms, lines, is_clock_steady=self.is_clock_steady, prunes=prunes)
+        self._fail(found)
         for part in self._parts:
             self._fail(part.problems(query, is_history_whole=not self.computer.has_lost))
             self.outcome.counts += part.counts(query)

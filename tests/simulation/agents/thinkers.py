@@ -2,13 +2,17 @@
 
 import json
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import apsw
 
 from shared.db.roster import chats
+from shared.queue.turns import APOLOGY
 from shared.roster import agents_and_teams, wirings
+from shared.turns.run.agent_run import BEGUN_ANEW
 from tests.simulation.agents.models import Models
 from tests.simulation.machine.wires import Host
 from tests.simulation.parts import Query, Surroundings, WorldPart
@@ -19,13 +23,21 @@ AGENT = "thinker"
 _NEVER = {"turn_timeout_ms": 36_000_000, "idle_timeout_ms": 36_000_000}  # longer than a world: the other limit must do
 
 
-class Thinkers(WorldPart):
-    """The agent, its model, and the direct chats in which it answers."""
+_OF_HOST = ("network", "overloaded", "rate_limited", "malformed", "idle_timeout", "turn_timeout")
+_MOST_ATTEMPTS, _OF_OTHERS = 5, 1  # how many of the attempts something else may have cost
 
-    def __init__(self, world: Surroundings) -> None:
+
+class Thinkers(WorldPart):
+    """The agent, its model, and the direct chats in which it answers. *is_moody*: the host of its model has faults."""
+
+    def __init__(self, world: Surroundings, *, is_moody: bool = False) -> None:
         dice = world.dice("thinkers")
+        self.is_moody = is_moody
         self.models = Models(world.dice("model"), lambda: world.kill("dispatch"))
         self.written = {place: lines(dice, place, world.span_s) for place in places(dice)}
+        self._promised = {line.text: line.answers for each in self.written.values() for line in each}
+        if is_moody:
+            self.written = {place: [_may_die(line) for line in each] for place, each in self.written.items()}
         self._limits = _NEVER | dice.choice([{"turn_timeout_ms": 20_000}, {"idle_timeout_ms": 15_000}])
 
     def furnish(self, conn: apsw.Connection, now_ms: int) -> None:
@@ -54,14 +66,41 @@ class Thinkers(WorldPart):
             f" WHERE m.agent = '{AGENT}' AND e.type IN ('message_retry', 'message_dead')"
         )
         late = [text for text, failure in found if text.startswith("[[hang") and failure == "network"]
+        if self.is_moody:
+            return _answered(query, self._promised, Counter(text for text, why in found if why in _OF_HOST))
         return [f"{text!r} was not ended by the limit of its agent" for text in late]
 
     def counts(self, query: Query) -> Counter[str]:
         return Counter({f"model: {name}": count for name, count in self.models.told.items()})
 
 
-def wire(conn: apsw.Connection, place: Place, agent: str, now_ms: int) -> None:
-    """Let the *agent* answer in this direct chat."""
+def _may_die(line: Line) -> Line:
+    return replace(line, is_loose=True)
+
+
+def _answered(query: Query, promised: Mapping[str, tuple[str, ...] | None], failed: Counter[str]) -> list[str]:
+    """What an agent answers is what its model says; what is dead had no host that worked, as often as it was tried."""
+    problems, said = [], defaultdict(list)
+    for id_, text in query(
+        "SELECT message_id, r.message FROM responses r JOIN messages m USING (message_id)"
+        f" WHERE m.agent = '{AGENT}' ORDER BY r.id"
+    ):
+        said[id_].append(text.removesuffix(f"\n\n{BEGUN_ANEW}"))
+    for id_, text, status in query(f"SELECT message_id, message, status FROM messages WHERE agent = '{AGENT}'"):
+        answers, got = promised.get(text, ()), said[id_]
+        if answers == ():
+            continue  # its turn speaks while it runs
+        if status == "completed" and got != list(answers or ()):
+            problems.append(f"{text!r} is completed with the answers {got}")
+        elif status == "dead" and got != [APOLOGY]:
+            problems.append(f"{text!r} is dead, and its sender got {got}")
+        elif status == "dead" and answers is not None and failed[text] < _MOST_ATTEMPTS - _OF_OTHERS:
+            problems.append(f"{text!r} is dead, and its model failed {failed[text]} times")
+    return problems
+
+
+def wire(conn: apsw.Connection, place: Place, agent: str, now_ms: int, changes: Mapping[str, Any] | None = None) -> int:
+    """Let the *agent* answer in this direct chat, whose row it returns. *changes*: a ``WiringChange``."""
     chat = chats.ensure(
         conn,
         "telegram",
@@ -71,7 +110,8 @@ def wire(conn: apsw.Connection, place: Place, agent: str, now_ms: int) -> None:
         sender_policy="public",
         now_ms=now_ms,
     )
-    wirings.connect(conn, chat.id, agent, now_ms=now_ms)
+    wirings.connect(conn, chat.id, agent, changes, now_ms=now_ms)
+    return chat.id
 
 
 def places(dice: random.Random) -> list[Place]:

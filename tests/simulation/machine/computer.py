@@ -5,7 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -22,6 +22,13 @@ from tests.simulation.machine.wires import Wires
 FUNCTIONS = ("ingest", "dispatch", "deliver", "sweep", "recurrence", "api")
 
 
+class Keeping(NamedTuple):
+    """Begins, and stops."""
+
+    begin: Callable[[apsw.Connection], None]
+    stop: Callable[[apsw.Connection], None]
+
+
 class Computer:
     """One machine with its disk.
 
@@ -30,6 +37,7 @@ class Computer:
         started: how many processes each function has had.
         is_on: it has power, and all is up.
         has_lost: what was not durable is gone: its events have no rows.
+        keeping: what the world does to the database beside Postroom, but not while that prepares it.
     """
 
     def __init__(
@@ -44,7 +52,6 @@ class Computer:
         self.wires = Wires(self.loop, dice("wires"))
         self.descriptors = Descriptors(self.db)
         self.loop.on_step = self.descriptors.look
-        self.loop.set_exception_handler(lambda _, facts: tell(f"unhandled: {facts.get('exception')!r} {facts}"))
         self.clock = seams.WorldClock(self.loop, lambda: context_of(self.loop.outside).run(self.supervise))
         seams.put(self.clock, dice("chance"), tell)
         self.litestream: Litestream | None = None
@@ -54,13 +61,20 @@ class Computer:
         self.started: Counter[str] = Counter()
         self.is_on = False
         self.has_lost = False
+        self.keeping: Keeping | None = None
 
     def boot(self, furnish: Callable[[apsw.Connection, int], None] = lambda _, __: None) -> None:
         """Start everything. *furnish* writes first rows before that."""
+        if self.keeping is not None:
+            conn = open_connection(self.db)
+            self.keeping.stop(conn)
+            conn.close()
         prepare_database(self.db)
         conn = open_connection(self.db)
         with transaction(conn):
             furnish(conn, self.clock.wall_ms())
+            if self.keeping is not None:
+                self.keeping.begin(conn)
         conn.close()
         self.is_on = True
         if self.litestream is not None:

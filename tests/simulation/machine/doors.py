@@ -43,7 +43,10 @@ class Door(asyncio.Transport):
         self.resume_reading()
 
     def _read(self) -> None:
-        data = self._sock.recv(1 << 20)
+        try:
+            data = self._sock.recv(1 << 20)
+        except ConnectionResetError:  # its client has left, and not read all
+            data = b""
         if data:
             self._protocol.data_received(data)
         else:

@@ -24,6 +24,7 @@ class Client(WorldPart):
     """A program named *sender*, which fetches answers every *fetches_s* seconds.
 
     Attributes:
+        missed: what ended and was pruned before it could ask again.
         ended: status and answers of each message, as the API has told them to the one who waited.
         fetched: the answers that were fetched, by the ids of their responses.
         event_ids: of the events that it has read, in order.
@@ -35,6 +36,7 @@ class Client(WorldPart):
         self._fetches_s = fetches_s
         self.sender = sender
         self.asked = lines
+        self.missed: set[str] = set()
         self.ended: dict[str, tuple[str, list[str]]] = {}
         self.fetched: dict[int, str] = {}
         self.event_ids: list[int] = []
@@ -58,7 +60,7 @@ class Client(WorldPart):
         problems += [
             f"the API told of {line.text!r}: {self.ended.get(line.text)}"
             for line in self.asked
-            if self.ended.get(line.text) != ("completed", list(line.answers or ()))
+            if line.text not in self.missed and self.ended.get(line.text) != ("completed", list(line.answers or ()))
         ]
         acked: dict[int, str] = dict(
             query("SELECT id, message FROM responses WHERE channel = 'api' AND status = 'acked'")
@@ -95,6 +97,9 @@ class Client(WorldPart):
             if answer is None or answer.status in (500, 503):
                 await asyncio.sleep(_PAUSE_S)
                 continue
+            if answer.status == 404 and self._is_pruned(id_):
+                self.missed.add(text)
+                return
             if answer.status != 200:
                 self.wrong.append(f"GET /api/messages/{id_}: {answer.status}, and it was accepted")
                 return
@@ -102,6 +107,16 @@ class Client(WorldPart):
             if story["status"] in ("completed", "dead"):
                 self.ended[text] = story["status"], [each["message"] for each in story["responses"]]
                 return
+
+    def _is_pruned(self, id_: str) -> bool:
+        """It ended, and its row is gone."""
+        there = f"message_id = '{id_}'"
+        return bool(
+            self._world.query(
+                f"SELECT 1 FROM messages WHERE {there} AND status = 'completed'"
+                f" AND NOT EXISTS (SELECT 1 FROM main.messages WHERE {there})"
+            )
+        )
 
     async def _fetch(self) -> None:
         """Fetch what is there for API clients, and acknowledge it; without an end."""

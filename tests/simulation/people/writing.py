@@ -13,7 +13,7 @@ from tests.simulation.machine.wires import Host
 from tests.simulation.parts import Query, Surroundings, Work, WorldPart
 from tests.simulation.people.lines import Line
 from tests.simulation.platforms.base import Platform
-from tests.simulation.platforms.messages import Place
+from tests.simulation.platforms.messages import Place, Written
 
 _PRESSES = 200  # looks of a person for a button
 
@@ -72,11 +72,7 @@ class People(WorldPart):
             self._world.tell(f"person {place.sender} writes {line.text!r}")
             written = self.platform.write(place, line.text, is_command=line.is_command)
             await self.platform.bring(written, dice)
-            if line.regret_after_s is not None:
-                await asyncio.sleep(line.regret_after_s)
-                if (deleted := self.platform.delete(written)) is not None:
-                    self._world.tell(f"person {place.sender} deletes {line.text!r}")
-                    await self.platform.bring(deleted, dice)
+            await self._regret(line, written, dice)
             if line.edit is not None:
                 await asyncio.sleep(line.edit.after_s)
                 self._world.tell(f"person {place.sender} makes {line.edit.text!r} of it")
@@ -89,6 +85,16 @@ class People(WorldPart):
         for piece in self.platform.send(place, line.text, line.files):
             await self.platform.bring(piece, dice)
             await asyncio.sleep(dice.choice([0, 0.05, 0.3]))
+            await self._regret(line, piece, dice)
+
+    async def _regret(self, line: Line, written: Written, dice: random.Random) -> None:
+        """Delete it again, where the person regrets it."""
+        if line.regret_after_s is None:
+            return
+        await asyncio.sleep(line.regret_after_s)
+        if (deleted := self.platform.delete(written)) is not None:
+            self._world.tell(f"person {written.place.sender} deletes {written.key!r}")
+            await self.platform.bring(deleted, dice)
 
     async def _press(self, place: Place, line: Line) -> None:
         """Look for the button now and then; a question that never comes, or is over, is pressed by nobody."""

@@ -30,7 +30,9 @@ class Platform(ABC):
         unsteady: how many of a hundred calls meet a mood other than ``ok`` at the moment.
         arrivals: what people got, in order.
         written: what people wrote, by its text.
-        deleted: what people deleted, by the text of the message.
+        deleted: what people deleted, by the text of the message, as in ``written``.
+        removed: chat and number of what the bot has deleted.
+        files: all that people and agents may send, by their names.
         wrong: what a platform sees that must not be.
     """
 
@@ -48,7 +50,8 @@ class Platform(ABC):
         self.deleted: dict[str, Written] = {}
         self.wrong: list[str] = []
         self.calls: Counter[str] = Counter()
-        self._files: dict[str, SentFile] = {}  # that people sent
+        self.removed: set[tuple[str, str]] = set()
+        self.files: dict[str, SentFile] = {}
 
     def settings(self) -> Mapping[str, str]:
         """Of the environment of the processes."""
@@ -93,17 +96,22 @@ class Platform(ABC):
 
     def _content(self, name: str) -> Told:
         """A file of its servers."""
-        return Told(body=self._files[name].content, headers={"Content-Type": "application/octet-stream"})
+        return Told(body=self.files[name].content, headers={"Content-Type": "application/octet-stream"})
 
     def _uploaded(self, uploads: Uploads) -> tuple[str, ...]:
-        """The names of files that came. Each has the bytes that a person sent."""
+        """The names of files that came. Each has the bytes that a person sent, or an agent has."""
         names = tuple(name_in(content) for _, content in uploads)
         for name, (given, content) in zip(names, uploads, strict=True):
-            if name not in self._files or self._files[name].content != content:
+            if name not in self.files or self.files[name].content != content:
                 self.wrong.append(
                     f"the file {given!r} arrived with {len(content)} bytes, and is not {name!r} as it was"
                 )
         return names
+
+    def _think(self, chat: str) -> bool:
+        """The bot shows that it types."""
+        self._world.note_thinking(self.account, chat)
+        return True
 
     @abstractmethod
     def _busy(self) -> Told:
@@ -130,8 +138,8 @@ class Platform(ABC):
 
     def _sent(self, place: Place, text: str, files: Sequence[SentFile], album: str) -> Written:
         made = Written(number := self._next_number(), number, place, text, files=tuple(files), album=album)
-        self.written[f"file {files[0].name}"] = made
-        self._files |= {file.name: file for file in files}
+        self.written[made.key] = made
+        self.files |= {file.name: file for file in files}
         return made
 
     def delete(self, written: Written) -> Written | None:

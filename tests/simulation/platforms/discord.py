@@ -110,7 +110,7 @@ class Discord(Platform):
             ("PATCH", f"{channel}{number}", self._edit),
             ("DELETE", f"{channel}{number}", self._nothing),
             ("PUT", rf"{channel}{number}/reactions/[^/]+/@me", self._nothing),
-            ("POST", f"{channel}/typing", self._nothing),
+            ("POST", f"{channel}/typing", self._type),
             ("PATCH", f"{token}/messages/@original", self._edit_original),
             ("DELETE", f"{token}/messages/@original", self._delete_original),
             ("POST", token, self._follow_up),
@@ -128,6 +128,10 @@ class Discord(Platform):
         return _refusal(self._dice.choice([500, 502, 503]), 0, "Bad Gateway")
 
     def _nothing(self, _: dict[str, Any], *__: str) -> Told:
+        return Told(204, b"")
+
+    def _type(self, _: dict[str, Any], channel: str) -> Told:
+        self._think(self._threads.get(channel, channel))
         return Told(204, b"")
 
     def _post(self, body: dict[str, Any], channel: str) -> Told:
@@ -216,7 +220,7 @@ class Discord(Platform):
 
     def delete(self, written: Written) -> Written:
         told = replace(written, event=self._next_number(), is_deletion=True, accepted=False, statuses=[])
-        self.deleted[written.text] = told
+        self.deleted[written.key] = told
         return told
 
     async def bring(self, written: Written, dice: random.Random) -> None:

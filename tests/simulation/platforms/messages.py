@@ -90,3 +90,8 @@ class Written:
     answered_s: float = 0.0
     accepted: bool = False
     statuses: list[int] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        """Tells it from all others."""
+        return f"file {self.files[0].name}" if self.files else self.text

@@ -62,18 +62,33 @@ class Telegram(Platform):
         return _refusal(502, "Bad Gateway")
 
     def _result(self, method: str, body: dict[str, Any], uploads: Uploads) -> Any:
+        if method == "sendChatAction":
+            return self._think(str(body["chat_id"]))
+        if method == "deleteMessage":
+            self.removed.add((str(body["chat_id"]), str(body["message_id"])))
+        if method == "sendMediaGroup":
+            return self._album(body, uploads)
         if method == "sendMessage" or uploads:
             number = self._next_number()
             self.arrivals.append(self._arrival(body, uploads, number))
             return {"message_id": number, "date": 1, "chat": {"id": int(body["chat_id"]), "type": "private"}}
         if method == "getFile":
             name = body["file_id"]
-            return {"file_id": name, "file_size": len(self._files[name].content), "file_path": f"documents/{name}"}
+            return {"file_id": name, "file_size": len(self.files[name].content), "file_path": f"documents/{name}"}
         if method == "getMe":
             return self._me
         if method == "getWebhookInfo":
             return {"url": "", "has_custom_certificate": False, "pending_update_count": 0}
         return True
+
+    def _album(self, body: dict[str, Any], uploads: Uploads) -> list[dict[str, Any]]:
+        """One message for each file, in the order of the media; people see them together, with one text."""
+        wanted = [int(each["media"].removeprefix("attach://f")) for each in body["media"]]
+        uploads = [uploads[at] for at in wanted]
+        numbers = [self._next_number() for _ in uploads]
+        caption = next((each["caption"] for each in body["media"] if each.get("caption")), "")
+        self.arrivals.append(self._arrival(body | {"caption": caption}, uploads, numbers[0]))
+        return [{"message_id": number, "date": 1, "chat": {"id": int(body["chat_id"])}} for number in numbers]
 
     def _arrival(self, body: dict[str, Any], uploads: Uploads, number: int) -> Arrival:
         thread = body.get("message_thread_id")
