@@ -199,6 +199,7 @@ class Sweep(FunctionService):
 
     def _chores(self, now_ms: int) -> dict[str, Chore]:
         old_ms = now_ms - self.settings.retention_ms
+        sent_ms = min(old_ms, now_ms - endings.LONGEST_WAIT_MS)  # else a command that was answered looks unanswered
         past_ms = now_ms - self.settings.history_retention_ms if self.settings.history_retention_ms else 0
         chores = {
             "analysed_tables": Chore(_analyse, most=1),
@@ -222,7 +223,7 @@ class Sweep(FunctionService):
                 partial(messages.prune, older_than_ms=old_ms, forgotten_ms=now_ms - event_keys.KEPT_MS),
                 read_ahead=_OF_MESSAGES,
             ),
-            "pruned_responses": walked(partial(responses.prune, older_than_ms=old_ms), read_ahead=_OF_RESPONSES),
+            "pruned_responses": walked(partial(responses.prune, older_than_ms=sent_ms), read_ahead=_OF_RESPONSES),
             "given_up_responses": walked(
                 partial(
                     fetched_responses.give_up,

@@ -26,7 +26,8 @@ from shared.queue import replies
 
 LOOK_AT = 5_000  # messages, the newest ones
 _LAST_MINUTES_MS = 2 * 60_000  # a sweep and a delivery fit into it
-_LONGEST_WAIT_MS = 60 * 60_000
+LONGEST_WAIT_MS = 60 * 60_000
+"""A command that is older is not looked at. Until then its answers are kept, whatever became of it."""
 
 STILL_WORKING = "This takes longer than Discord lets an answer wait. It comes as a message of its own when it is ready."
 NOWHERE_TO_ANSWER = (
@@ -145,7 +146,7 @@ def look(conn: apsw.Connection, *, now_ms: int) -> int:
 
 
 def _found(conn: apsw.Connection, now_ms: int) -> list[tuple[int, str, int, int, int, int]]:
-    return rows(conn, _FIND, {"look_at": LOOK_AT, "since": now_ms - _LONGEST_WAIT_MS})
+    return rows(conn, _FIND, {"look_at": LOOK_AT, "since": now_ms - LONGEST_WAIT_MS})
 
 
 def _do(conn: apsw.Connection, verdict: Verdict, message: Message, *, now_ms: int) -> None:

@@ -17,6 +17,7 @@ from shared.queue import cancellations, endings, replies, turns
 from shared.queue.turns import Failure, RetryPolicy
 from tests.functions.deliver.test_deliver import Platform, step
 from tests.functions.ingest.kit import EVENTS, discord
+from tests.functions.sweep.kit import sweep_at
 from tests.support import column
 
 pytestmark = pytest.mark.usefixtures("day_of_the_events")
@@ -170,3 +171,19 @@ def test_an_ending_does_not_take_away_what_another_agent_said(conn):
 def test_the_facts_decide(is_open, age, count, living, verdict):
     facts = endings.WaitFacts(is_open, age * MINUTE, count, living)
     assert endings.judge(facts, 15 * MINUTE) == verdict
+
+
+def test_a_sentence_that_stands_there_is_not_taken_away_by_a_short_retention(conn, monkeypatch):
+    """A dead message stays when its apology is old: it would look as if nobody had told its sender."""
+    monkeypatch.setenv("POSTROOM_RETENTION_MS", "0")
+    policy = RetryPolicy.of(Settings.load())
+    for number in (1, 2):  # the newest row of all stays in any case
+        claim = claim_of(conn, ask(conn, number))
+        with transaction(conn):
+            turns.fail(conn, claim, Failure("no such model", retryable=False), policy, now_ms=int(time.time() * 1000))
+        step(Platform())
+    now_ms = int(time.time() * 1000)
+    sweep_at(now_ms + MINUTE)
+    swept = sweep_at(now_ms + 2 * MINUTE)
+    assert swept.counts["settled_waits"] == 0
+    assert column(conn, "SELECT status FROM responses") == ["acked", "acked"]
