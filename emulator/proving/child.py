@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -191,17 +191,3 @@ def _is_of_run(process: Path, mark: bytes) -> bool:
         return False
     words += [each for each in (process / "environ").read_bytes().split(b"\0") if b"PWD=" not in each]
     return any(mark in each for each in words)
-
-
-@contextlib.contextmanager
-def during(*children: Child, how: int = signal.SIGSTOP) -> Iterator[None]:
-    """Stop these during the block."""
-    pids = [child.pid for child in children]
-    for pid in pids:
-        os.kill(pid, how)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)

@@ -1,13 +1,15 @@
 """A planned move, the return of the old host as standby, and an old host that was frozen and goes on."""
 
+import contextlib
 import os
 import random
 import signal
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from emulator.proving.child import during, until
+from emulator.proving.child import Child, until
 from emulator.proving.platform import lines
 from tests.e2e.standby import ledger
 from tests.e2e.standby.conftest import CHATS, MakeHost
@@ -18,6 +20,17 @@ pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 
 def accepted_by(host: Host, platform: PairPlatform) -> int:
     return sum(port == host.ports["ingest"] for _, port in platform.accepted)
+
+
+@contextlib.contextmanager
+def standing_still(child: Child) -> Iterator[None]:
+    """Let it stand still during the block."""
+    pid = child.pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def begin_pair(make_host: MakeHost, megabytes: int = 0, **environment: str) -> tuple[Host, Host]:
@@ -72,7 +85,7 @@ def test_a_host_that_was_only_late_goes_on_and_the_standby_takes_its_head_start_
     make_host: MakeHost, platform: PairPlatform
 ) -> None:
     first, second = begin_pair(make_host, POSTROOM_REPLICA_LEASE="10s")
-    with during(first["standby"]):
+    with standing_still(first["standby"]):
         until("a head start", lambda: second["standby"].said("standby.head_start"))
     until("its end", lambda: second["standby"].said("standby.head_start_ended"))
     until("the clone to be gone", lambda: not second.db.exists())
