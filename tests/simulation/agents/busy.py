@@ -181,13 +181,15 @@ def _heard_once(query: Query, said: dict[str, _Said], modes: dict[str, str]) -> 
     for each in said.values():
         if modes[each.chat] != "steer":
             continue
-        got, is_heard = answers[each.id], heard[each.chat].count(each.text)
+        got, is_heard = answers[each.id], heard[each.chat].count(each.text.rpartition(" ")[2])
         if each.status == "dead":
             fits = got == [APOLOGY] and not is_heard
+        elif is_heard or not got:
+            fits = (got, is_heard) == ([], 1)
         elif each.text.startswith("!listen"):
             fits = len(got) == 1 and (got[0] == _NOTHING_HEARD or got[0].startswith("I heard: "))
         else:
-            fits = (got, is_heard) in (([f"You said: {each.text}"], 0), ([], 1))
+            fits = got == [f"You said: {each.text}"]
         if not fits:
             yield f"{each.text!r} is {each.status}, was heard {is_heard} times, and got {got}"
 
