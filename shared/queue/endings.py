@@ -126,6 +126,7 @@ _FIND = """
       FROM messages m
      WHERE m.id > (SELECT max(id) FROM messages) - :look_at AND m.created_at > :since AND m.trigger = 1
        AND m.event_key IS NOT NULL AND m.content ->> '$.own_answer'
+       AND (m.status <> 'dead' OR EXISTS (SELECT 1 FROM responses r WHERE r.in_reply_to = m.id))  -- else pruned
      ORDER BY m.id
 """
 

@@ -187,3 +187,13 @@ def test_a_sentence_that_stands_there_is_not_taken_away_by_a_short_retention(con
     swept = sweep_at(now_ms + 2 * MINUTE)
     assert swept.counts["settled_waits"] == 0
     assert column(conn, "SELECT status FROM responses") == ["acked", "acked"]
+
+
+def test_a_dead_command_whose_sentence_is_pruned_is_left_alone(conn):
+    """As where the clock was an hour ahead for a while."""
+    claim = claim_of(conn, ask(conn))
+    policy = RetryPolicy.of(Settings.load())
+    with transaction(conn):
+        turns.fail(conn, claim, Failure("no such model", retryable=False), policy, now_ms=int(time.time() * 1000))
+        rows(conn, "DELETE FROM responses")
+    assert look(conn) == 0
