@@ -27,8 +27,9 @@ CHANNELS = (
         "        return too_late\n",
         "        return received.reply\n",
         "what was accepted is stored",
+        needs=("slow disk",),
         found=True,
-        seed=1,
+        seed=102,
     ),
     Mutant(
         "takes-a-busy-discord-for-a-yes",

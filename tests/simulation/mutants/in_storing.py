@@ -22,6 +22,7 @@ STORING = (
         "what was accepted is stored",
         needs=("kill in a write",),
         found=True,
+        seed=199,
     ),
     Mutant(
         "never-waits-for-the-disk",
