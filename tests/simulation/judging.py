@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable
 
 from emulator.proving import row_promises
-from tests.simulation import ledger
+from tests.simulation import ledger, row_checks
 from tests.simulation.machine.computer import Computer
 from tests.simulation.row_checks import WaitWatch
 
@@ -35,7 +35,7 @@ class Audit:
         late = self._waits.look(query, now_ms=now_ms, steady=self.sweeps)
         self._far = {each: self._far.get(each, self.sweeps) for each in ledger.waits(query, now_ms)}
         late += [each for each, sweeps in self._far.items() if self.sweeps >= sweeps + 2]
-        self._fail([*late, *row_promises.attempts(query), *self._rescued()])
+        self._fail([*late, *row_promises.attempts(query), *row_checks.losses(query), *self._rescued()])
 
     def forget(self) -> None:
         """The clock was set: what waits too long now has two more sweeps."""

@@ -43,6 +43,18 @@ class WaitWatch:
         return [f"{table} {row} waits longer for {until} than it asked for" for table, until, row in late]
 
 
+_MOST_LOSSES = 100  # a world has 60 kills at most, and a message that takes dispatch down ends after 20
+
+
+def losses(rows: Rows) -> list[str]:
+    """A message that is there whenever dispatch dies ends at last."""
+    found = rows(
+        "SELECT message_id, count(*) FROM events WHERE type = 'message_retry' AND data ->> '$.failure' = 'process_gone'"
+        f" GROUP BY 1 HAVING count(*) > {_MOST_LOSSES}"
+    )
+    return [f"{id_} was lost {times} times with its dispatch, and goes on" for id_, times in found]
+
+
 def calls(rows: Rows) -> list[str]:
     """A call of a tool is whole: where it failed, nothing is left of what it had done by then."""
     found = rows(

@@ -87,3 +87,15 @@ def test_an_act_of_a_turn_without_the_answer_of_its_tool_is_told(conn: apsw.Conn
     with transaction(conn):
         tool_calls.put(conn, claim.token, "k", "send_to_agent", "Sent.", now_ms=NOW)
     assert row_checks.calls(partial(rows, conn)) == []
+
+
+def test_a_message_that_is_lost_again_and_again_is_told(conn: apsw.Connection) -> None:
+    lost = (
+        "INSERT INTO events (type, message_id, data, created_at)"
+        """ VALUES ('message_retry', 'm', '{"failure": "process_gone"}', 1)"""
+    )
+    for _ in range(100):
+        rows(conn, lost)
+    assert row_checks.losses(partial(rows, conn)) == []
+    rows(conn, lost)
+    assert row_checks.losses(partial(rows, conn)) == ["m was lost 101 times with its dispatch, and goes on"]

@@ -29,6 +29,7 @@ AGENTS = (
         "every message ends, though two agents take dispatch down",
         needs=("thinkers",),
         found=True,
+        seed=2194,
     ),
     Mutant(
         "counts-a-request-only-at-its-end",
