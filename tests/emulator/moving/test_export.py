@@ -143,6 +143,8 @@ def test_a_folder_that_the_operator_linked_is_the_agent_s(full: apsw.Connection,
 def test_what_this_user_may_not_read_is_in_the_manifest(tmp_path: Path) -> None:
     agents = tmp_path / "agents"
     lay(agents, "nova/MEMORY.md", "nova/mine.md", "nova/mine/x.md", "nova/sessions/s/inbox/m1/a.txt")
+    for path in (agents, *agents.rglob("*")):
+        path.chmod(0o755)
     for name in ("mine.md", "mine", "sessions/s/inbox"):
         (agents / "nova" / name).chmod(0o000)
     tmp_path.chmod(0o755)

@@ -108,6 +108,7 @@ def play(folder: Path, scenario: Callable[[Scene], Awaitable[None]]) -> None:
                     Function(FunctionSpec(name, 0, 10_000, {}, (), 1), socket.create_server(("127.0.0.1", 0)), own)
                 )
             await scenario(Scene(functions, folder, told))
+            await functions.stop()
         finally:
             await fork_client.stop()
 

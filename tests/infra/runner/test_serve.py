@@ -329,7 +329,7 @@ DATABASES = {
         "is the database of another program",
         lambda path: execute(path, "CREATE TABLE albums (id)"),
     ),
-    "no file": ("can't be used at the moment", lambda path: path.mkdir()),
+    "no file": ("is a folder, and a database is a file", lambda path: path.mkdir()),
 }
 
 
