@@ -27,6 +27,9 @@ def start(ends: ExitStack, *argv: str, **environment: str) -> "subprocess.Popen[
     process = subprocess.Popen(argv, env={"PATH": "/usr/bin:/bin", **environment}, stdin=subprocess.PIPE)
     ends.callback(process.communicate)
     ends.callback(process.kill)
+    arguments = Path(f"/proc/{process.pid}/cmdline")
+    while not arguments.read_bytes():  # for a moment after Popen the kernel does not show them yet
+        pass
     return process
 
 
