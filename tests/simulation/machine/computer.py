@@ -62,6 +62,7 @@ class Computer:
         self.is_on = False
         self.has_lost = False
         self.keeping: Keeping | None = None
+        self._witness: apsw.Connection | None = None  # to open one costs 50 statements
 
     def boot(self, furnish: Callable[[apsw.Connection, int], None] = lambda _, __: None) -> None:
         """Start everything. *furnish* writes first rows before that."""
@@ -85,6 +86,7 @@ class Computer:
     async def shut_down(self) -> None:
         """Every process ends in good order."""
         self.is_on = False
+        self._dismiss_witness()
         for process in list(self.current.values()):
             process.stop()
             await process.ended
@@ -120,6 +122,7 @@ class Computer:
 
     def _switch_off(self) -> None:
         self.is_on, self.has_lost = False, True
+        self._dismiss_witness()
         for lane in self.loop.lanes_of_processes():
             self.loop.kill(lane)
         if self.litestream is not None:
@@ -158,11 +161,18 @@ class Computer:
     # What the witnesses ask.
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
-        conn = open_connection(self.db, readonly=True)
+        if self._witness is None:
+            self._witness = context_of(self.loop.outside).run(open_connection, self.db, readonly=True)
         try:
-            return rows(conn, sql)
+            return rows(self._witness, sql)
         finally:
-            conn.close()
+            if not self.is_on:
+                self._dismiss_witness()
+
+    def _dismiss_witness(self) -> None:
+        if self._witness is not None:
+            self._witness.close()
+            self._witness = None
 
     def counts(self) -> Counter[str]:
         """What happened here, for the totals of a run."""
