@@ -17,8 +17,8 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from nacl.exceptions import BadSignatureError, CryptoError
@@ -59,6 +59,10 @@ from shared.core.errors import (
 from shared.core.text import half_characters, redaction
 from shared.runtime.http_client import Client
 
+if TYPE_CHECKING:
+    from nacl.secret import SecretBox
+    from nacl.signing import VerifyKey
+
 __all__ = ["MANIFEST", "DiscordChannel", "channel"]
 
 FRESH_MS = 5 * 60_000  # the largest distance of a signed timestamp from now; an older capture can't be replayed
@@ -79,11 +83,8 @@ class DiscordChannel:
     unreadable = WebhookReply()
 
     def __init__(self, settings: DiscordSettings, name: str = "discord") -> None:
-        from nacl.secret import SecretBox  # late: without an app of Discord nobody needs these 1.1 MB
-        from nacl.signing import VerifyKey
-
         self.name = name
-        self._key = VerifyKey(bytes.fromhex(settings.public_key))
+        self._public_key = bytes.fromhex(settings.public_key)
         self._application_id = settings.application_id
         bot_token = settings.bot_token.get_secret_value()
         self.api = DiscordApi(name, settings.api_base.rstrip("/"), settings.application_id, bot_token)
@@ -93,8 +94,21 @@ class DiscordChannel:
         self._makes_threads = settings.threads
         self._has_reply_button = settings.reply_button
         self._flags = 0 if settings.link_previews else SUPPRESS_EMBEDS
-        seal = hashlib.blake2b(bot_token.encode(), digest_size=SecretBox.KEY_SIZE, person=b"postroom-token")
-        self._box = SecretBox(seal.digest())
+        self._seal = hashlib.blake2b(bot_token.encode(), digest_size=32, person=b"postroom-token").digest()
+
+    # libsodium takes 1.4 MB in each process that loads it, and `sweep` for one needs neither of these.
+
+    @cached_property
+    def _key(self) -> "VerifyKey":
+        from nacl.signing import VerifyKey
+
+        return VerifyKey(self._public_key)
+
+    @cached_property
+    def _box(self) -> "SecretBox":
+        from nacl.secret import SecretBox
+
+        return SecretBox(self._seal)
 
     # -- in ---------------------------------------------------------------------------------------------------------
 
