@@ -41,7 +41,8 @@ from shared.db.access import albums as stored_albums
 from shared.db.access import held_events
 from shared.db.queue import event_keys
 from shared.db.roster import wirings
-from shared.db.roster.wirings import WiredChat
+from shared.db.roster.chats import Chat
+from shared.db.roster.wirings import Wiring
 from shared.db.views import originals
 from shared.db.views.originals import Original
 
@@ -54,7 +55,8 @@ Step = Literal["unchanged", "replace", "context", "engage", "pass"]
 
 def handle(conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, *, now_ms: int) -> Routed | None:
     """Do what the edit asks for; None if it names no message of a chat."""
-    if event.reason is not None or event.platform_id is None or event.platform_message_id is None:
+    platform_id, ref = event.platform_id, event.platform_message_id
+    if event.reason is not None or platform_id is None or ref is None:
         return None
     counted = apply(conn, channel, event, [WithinLimits()], policy=policy, now_ms=now_ms)
     if counted.dropped is not None:
@@ -65,17 +67,27 @@ def handle(conn: apsw.Connection, channel: str, event: Event, policy: AccessPoli
     if _replace_gathered(conn, channel, event, policy):
         return Routed(changed=1)
     held = _replace_held(conn, channel, event)
-    wired_chat = wirings.find_chat(conn, channel, event.platform_id or "")
-    if wired_chat is None or not wired_chat.wirings:
-        return Routed(changed=held) if held else _as_message(conn, channel, event, policy, now_ms)
-    effects = list(_decide(conn, channel, event, wired_chat, is_held=held > 0, now_ms=now_ms))
-    routed = apply(conn, channel, event, effects, policy=policy, chat=wired_chat.chat, now_ms=now_ms)
+    whole_id = stored_albums.message_of(conn, channel, platform_id, ref) or ref
+    given = originals.find(conn, channel, platform_id, whole_id)
+    known = [each for each in given if each.sender_id == event.sender_id]  # nobody puts words in another's mouth
+    is_unseen = not given and _is_unseen(conn, channel, event, whole_id, now_ms)
+    wired_chat = wirings.find_chat(conn, channel, platform_id)
+    wired = versions.wirings_of(wired_chat, known)
+    if wired_chat is None or not wired:
+        return Routed(changed=held) if held else _as_message(conn, channel, event, policy, now_ms, is_unseen=is_unseen)
+    chat = wired_chat.chat
+    effects = list(_decide(conn, channel, event, chat, wired, known, is_held=held > 0, is_unseen=is_unseen))
+    if not (effects or given or held):
+        effects = [Drop("not_addressed")]
+    routed = apply(conn, channel, event, effects, policy=policy, chat=chat, now_ms=now_ms)
     return routed._replace(changed=routed.changed + held)
 
 
-def _as_message(conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, now_ms: int) -> Routed:
+def _as_message(
+    conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, now_ms: int, *, is_unseen: bool
+) -> Routed:
     """Where no agent answers yet, an edit that addresses the bot may be what an owner is asked about."""
-    if _is_unseen(conn, channel, event, event.platform_message_id or "", now_ms):
+    if is_unseen:
         return router.route(conn, channel, replace(event, kind="message"), policy, now_ms=now_ms)
     return apply(conn, channel, event, [Drop("not_wired")], policy=policy, now_ms=now_ms)
 
@@ -128,33 +140,30 @@ def _replace_held(conn: apsw.Connection, channel: str, event: Event) -> int:
 
 
 def _decide(
-    conn: apsw.Connection, channel: str, event: Event, wired_chat: WiredChat, *, is_held: bool, now_ms: int
+    conn: apsw.Connection,
+    channel: str,
+    event: Event,
+    chat: Chat,
+    wired: Sequence[Wiring],
+    known: Sequence[Original],
+    *,
+    is_held: bool,
+    is_unseen: bool,
 ) -> Iterator[Effect]:
-    """The effects of the edit on all agents of the chat."""
-    chat = wired_chat.chat
-    ref = event.platform_message_id or ""
-    whole_id = stored_albums.message_of(conn, channel, event.platform_id or "", ref) or ref
-    given = originals.find(conn, channel, event.platform_id or "", whole_id)
-    known = [each for each in given if each.sender_id == event.sender_id]  # nobody puts words in another's mouth
-    is_unseen = not given and _is_unseen(conn, channel, event, whole_id, now_ms)
-    addressee = recipients.only_wired(recipients.read_addressee(conn, event), wired_chat.wirings)
-    stuck = recipients.read_stuck(conn, event, wired_chat.wirings)
+    """The effects of the edit on these agents of the chat."""
+    addressee = recipients.only_wired(recipients.read_addressee(conn, event), wired)
+    stuck = recipients.read_stuck(conn, event, wired)
     sender = people.standing(conn, channel, event.sender_id)
     authors = quotations.read_authors(conn, channel, event, chat)
-    is_given = bool(given) or is_held
-    for wired in wired_chat.wirings:
-        mine = [each for each in known if each.agent == wired.agent]
+    for each in wired:
+        mine = [original for original in known if original.agent == each.agent]
         whole = versions.edited(event, *versions.parts_of(mine))
-        chosen = recipients.choose(whole, [wired], addressee, stuck).recipients
-        asked = any(each.trigger for each in mine)
-        taken = recipients.answering(whole, wired, addressee) if asked or not chosen else chosen[0]
+        chosen = recipients.choose(whole, [each], addressee, stuck).recipients
+        asked = any(original.trigger for original in mine)
+        taken = recipients.answering(whole, each, addressee) if asked or not chosen else chosen[0]
         offer = make_offer(whole, chat, taken, sender, authors)
         step = judge(mine, offer, engages=bool(chosen and chosen[0].trigger), takes=bool(chosen), is_unseen=is_unseen)
-        effects = _effects(step, mine, offer, is_held=is_held)
-        is_given = is_given or bool(effects)
-        yield from (_isolated(wired.agent, each) for each in effects)
-    if not is_given:
-        yield Drop("not_addressed")
+        yield from (_isolated(each.agent, effect) for effect in _effects(step, mine, offer, is_held=is_held))
 
 
 def _isolated(agent: str, effect: Effect) -> Effect:

@@ -10,6 +10,7 @@ from typing import Any
 from shared.channels.base import Event
 from shared.core import content
 from shared.core.content import MessagePiece
+from shared.db.roster.wirings import WiredChat, Wiring
 from shared.db.views.originals import Original
 
 
@@ -78,6 +79,20 @@ def parts_of(mine: Sequence[Original]) -> tuple[Sequence[MessagePiece], Sequence
     """
     pieces = mine[0].content.get("pieces", []) if mine else []
     return (pieces, content.readable_list(mine[0].files)) if pieces else ((), ())
+
+
+def wirings_of(wired_chat: WiredChat | None, given: Sequence[Original]) -> list[Wiring]:
+    """The wirings of the chat, and one in place of each that was deleted while a message still waits for its agent.
+
+    That agent answers the message all the same, so it must know what the sender changed.
+    """
+    if wired_chat is None:
+        return []
+    wired = {each.agent: each for each in wired_chat.wirings}
+    for each in given:
+        if each.waits and each.trigger and each.agent not in wired:
+            wired[each.agent] = Wiring(0, wired_chat.chat.id, each.agent, 0)
+    return list(wired.values())
 
 
 def is_same(original: Original, text: str, files: Sequence[dict[str, Any]]) -> bool:

@@ -9,7 +9,7 @@ from shared.db.queue import claims
 from tests.shared.conversation.inbound.test_albums_of_events import due, kept, piece
 from tests.shared.conversation.inbound.test_edits import about, chat, complete, sent, stored, types
 from tests.shared.conversation.inbound.test_events import take
-from tests.shared.conversation.routing.router.kit import become, event, make_chat, reasons, wire
+from tests.shared.conversation.routing.router.kit import become, event, make_chat, reasons, unwire, wire
 from tests.support import LEASE, NOW, column
 from tests.support import take as claim
 
@@ -27,6 +27,13 @@ def test_a_deletion_cancels_a_message_that_waits(conn, chat):
     assert column(conn, "SELECT last_error FROM messages") == ["its sender deleted it"]
     assert types(conn) == ["message_cancelled"]
     assert take(conn, deletion()) == Routed(duplicates=1)
+
+
+def test_a_deletion_cancels_a_message_that_waits_for_an_agent_whose_wiring_is_gone(conn, chat):
+    take(conn, sent())
+    unwire(conn)
+    assert take(conn, deletion()) == Routed(changed=1)
+    assert stored(conn) == [("first", 1, "cancelled")]
 
 
 @pytest.mark.parametrize("end", [claim, complete])

@@ -8,7 +8,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims
 from tests.shared.conversation.inbound.test_albums_of_events import due, kept, piece, recorded
 from tests.shared.conversation.inbound.test_events import LIMITED, take
-from tests.shared.conversation.routing.router.kit import OPEN, WIRE, become, event, make_chat, reasons, wire
+from tests.shared.conversation.routing.router.kit import OPEN, WIRE, become, event, make_chat, reasons, unwire, wire
 from tests.support import NOW, column
 from tests.support import take as claim
 
@@ -86,6 +86,23 @@ def test_a_message_that_waits_is_answered_also_where_the_edit_takes_the_name_awa
     take(conn, sent("@bot first", is_group=True))
     take(conn, edit(is_group=True, is_mention=False))
     assert stored(conn) == [(EDITED, 1, "pending")]
+
+
+@pytest.mark.parametrize("instead", [True, False])
+def test_an_edit_replaces_a_message_that_waits_for_an_agent_whose_wiring_is_gone(conn, chat, instead):
+    take(conn, sent())
+    unwire(conn)
+    if instead:
+        wire(conn, chat.chat_id, "helper")
+    assert take(conn, edit()).changed == 1
+    assert stored(conn)[0] == (EDITED, 1, "pending")
+
+
+def test_an_edit_of_an_answered_message_is_no_first_message_where_the_wiring_is_gone(conn, chat):
+    take(conn, sent())
+    complete(conn)
+    unwire(conn)
+    assert take(conn, edit(), WIRE) == Routed(dropped="not_wired")
 
 
 def test_an_edit_replaces_the_message_of_each_agent_by_its_own_state(conn, chat):

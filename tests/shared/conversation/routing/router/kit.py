@@ -52,6 +52,12 @@ def wire(conn, chat_id, agent="assistant", **changes):
         return wirings.connect(conn, chat_id, agent, changes, now_ms=NOW)
 
 
+def unwire(conn, chat="100", agent="assistant"):
+    (chat_id,) = column(conn, "SELECT id FROM chats WHERE platform_id = :chat", chat=chat)
+    with transaction(conn):
+        assert wirings.disconnect(conn, chat_id, agent)
+
+
 def become(conn, role, sender="5", channel="telegram", agent="assistant"):
     """The sender is an ``owner``, an ``admin`` of everything, ``scoped``, a ``member``, ``refused``, or a ``user``."""
     with transaction(conn):
