@@ -44,10 +44,16 @@ async function sendNow() {
     try { await ask(path, method, body ?? null); } catch (error) { refused.push(error.message); }
   }
   for (const row of ended.rows) row.classList.remove("is-pending");
-  complain(refused.length ? `${many(refused.length, "request was", "requests were")} refused: ${refused[0]}` : "");
-  if (!refused.length) announce("Done.");
+  if (refused.length) tellRefused(`${ended.says} ${refused.length === ended.requests.length ? "Refused" : `Refused for ${refused.length} of ${ended.requests.length}`}: ${refused[0]}`);
+  else announce("Done.");
   seldom.clear();
   refresh();
+}
+/** It stays until it is closed: the person may be on another page by now, and each page is drawn anew all the time. */
+function tellRefused(words) {
+  const bar = $(".refused");
+  bar.replaceChildren(el("span", {}, words), el("button", {type: "button", onclick: () => { bar.hidden = true; }}, "Close"));
+  bar.hidden = false;
 }
 for (const name of ["mouseenter", "mouseleave", "focusin", "focusout"]) $(".undo").addEventListener(name, run);
 addEventListener("pagehide", () => { if (waiting) takeBack(); });
