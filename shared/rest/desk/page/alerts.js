@@ -10,7 +10,7 @@ function alertsPanel(alerts, routes) {
 }
 const placeOfRoute = (route) => [`${route.name} (`, el("a", {href: `#/c/${route.chatId}`}, route.chatName || `${route.channel} chat ${route.chatId}`), ")"];
 function alertRow(alert, routes) {
-  const row = el("li", {class: "item"}), stands = alert.overAt === null;
+  const row = el("li", {class: "item", "data-key": `alert ${alert.id}`}), stands = alert.overAt === null;
   const dead = [...new Set(alert.told.filter((one) => one.state === "answer_dead").map((one) => one.overToldBy ?? one.toldBy))];
   row.append(mark(stands ? "warn" : "done", stands ? "problem" : "over"), el("div", {}, el("h3", {}, stands ? el("a", {href: alert.place}, alert.what) : alert.what, el("span", {}, stands ? ` · since ${instant(alert.since)}` : ` · over since ${instant(alert.overAt)}`)),
       alert.told.map(toldLine), alert.told.length ? null : el("p", {}, stands ? untold(alert, routes) : "Nobody was told.")),

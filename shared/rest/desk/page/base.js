@@ -40,6 +40,20 @@ const money = (micro) => `$${(micro / 1e6).toFixed(micro && micro < 10000 ? 4 : 
 const mark = (kind, says) => el("span", {class: `mark ${kind}`, role: says ? "img" : null, "aria-label": says || null, "aria-hidden": says ? null : "true"});
 /** Counts down or up by itself: see tick(). */
 const until = (ms) => el("b", {class: "mono", "data-until": ms}, span(ms - now()));
+/** Draws *box* anew with these nodes. What had the focus there, or was scrolled, is so in what takes its place. */
+function renew(box, nodes) {
+  const old = document.activeElement, hadFocus = old !== box && box.contains(old);
+  const scrolled = [".places", ".places ul", ".calendar"].map((name) => [name, box.querySelector(name)]).filter(([, node]) => node);
+  const places = scrolled.map(([name, node]) => [name, node.scrollLeft, node.scrollTop]);
+  box.replaceChildren(...nodes);
+  for (const [name, left, top] of places) box.querySelector(name)?.scrollTo(left, top);
+  if (hadFocus) (twinOf(old, box) ?? box).focus({preventScroll: true});
+}
+function twinOf(old, box) {
+  const key = old.closest("[data-key]")?.dataset.key, row = key ? box.querySelector(`[data-key="${CSS.escape(key)}"]`) : box;
+  const isLike = (one) => ["href", "aria-label"].every((name) => one.getAttribute(name) === old.getAttribute(name)) && (one.tagName !== "BUTTON" || one.textContent === old.textContent);
+  return [...row?.querySelectorAll(old.tagName) ?? []].find(isLike);
+}
 /** A list of rows; of a long one the first hundred, and a button that shows a hundred more. */
 function longList(items, rowOf, name = null) {
   const list = el("ul", {class: name}, items.slice(0, 100).map(rowOf));

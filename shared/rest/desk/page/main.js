@@ -16,7 +16,7 @@ function count(numbers) {
 function drawRail() {
   const current = here().page[0];
   const scrolled = $("nav ul")?.scrollLeft ?? 0;
-  $("nav").replaceChildren(el("ul", {}, PAGES.filter(([, label]) => label).map(([name, label]) => el("li", {}, el("a", {href: `#/${name}`, "aria-current": name === current ? "page" : null}, label, counts[name] ? el("b", {class: name === "queue" ? "bad" : ""}, counts[name].toLocaleString("en")) : null)))));
+  renew($("nav"), [el("ul", {}, PAGES.filter(([, label]) => label).map(([name, label]) => el("li", {}, el("a", {href: `#/${name}`, "aria-current": name === current ? "page" : null}, label, counts[name] ? el("b", {class: name === "queue" ? "bad" : ""}, counts[name].toLocaleString("en")) : null))))]);
   const list = $("nav ul"), chosen = list.querySelector("[aria-current]");   // on a phone the list scrolls
   list.scrollLeft = scrolled;
   if (chosen && (chosen.offsetLeft < scrolled || chosen.offsetLeft + chosen.offsetWidth > scrolled + list.clientWidth)) list.scrollLeft = chosen.offsetLeft - 40;
@@ -31,8 +31,8 @@ async function draw() {
     const nodes = (await page[3](rest, query)).flat(3).filter(Boolean);
     if (mine !== turn || !isNew && (waiting || HELD())) return;   // a button was pressed meanwhile
     if (!isNew && isAimed()) { refresh(); return; }
-    const scrolled = scrollY, log = $(".log"), read = log && log.scrollTop + log.clientHeight < log.scrollHeight - 40 ? log.scrollTop : null, focused = document.activeElement?.closest("[data-key]")?.dataset.key;
-    $("#view").replaceChildren(...[pastBar(), clockBar(), ...nodes].filter(Boolean));
+    const scrolled = scrollY, log = $(".log"), read = log && log.scrollTop + log.clientHeight < log.scrollHeight - 40 ? log.scrollTop : null;
+    renew($("#view"), [pastBar(), clockBar(), ...nodes].filter(Boolean));
     readAt = now();
     complain("");
     if (page[0]) document.title = `${page[1] ?? $("#view h1").textContent} · Postroom`;
@@ -40,7 +40,7 @@ async function draw() {
     drawLive();
     $("#view").dataset.of = location.hash;
     if (isNew) { shownHash = location.hash; scrollTo(0, 0); $("#view").focus({preventScroll: true}); $(".log > :last-child")?.scrollIntoView({block: "end"}); }
-    else { scrollTo(0, scrolled); if ($(".log")) $(".log").scrollTop = read ?? $(".log").scrollHeight; if (focused) document.querySelector(`[data-key="${CSS.escape(focused)}"] button`)?.focus({preventScroll: true}); }
+    else { scrollTo(0, scrolled); if ($(".log")) $(".log").scrollTop = read ?? $(".log").scrollHeight; }
   } catch (error) {
     if (mine !== turn) return;
     if (error instanceof Refused && (error.status === 401 || error.status === 403)) { askForToken(error.message); return; }
@@ -59,7 +59,7 @@ function askForToken(why) {
   shownHash = null;
   if ($("#token")) { $("#view .top p").textContent = why; return; }
   const box = el("input", {type: "password", id: "token", autocomplete: "current-password"});
-  $("#view").replaceChildren(el("div", {class: "top"}, el("h1", {}, "This Postroom needs its token."), el("p", {}, why)), el("form", {class: "panel", style: "padding:16px;max-width:460px", onsubmit: (event) => { event.preventDefault(); useToken(box.value.trim()); box.value = ""; listen(); draw(); }}, el("label", {for: "token"}, "The token; only this tab keeps it"), box, el("button", {class: "act yes"}, "Open")));
+  $("#view").replaceChildren(el("div", {class: "top"}, el("h1", {}, "This Postroom needs its token."), el("p", {role: "alert"}, why)), el("form", {class: "panel", style: "padding:16px;max-width:460px", onsubmit: (event) => { event.preventDefault(); const given = box.value.trim(); box.value = ""; if (/[^ -~]/.test(given)) askForToken("What was given has a character that no token has: copy the token alone, and nothing around it."); else { useToken(given); listen(); draw(); } }}, el("label", {for: "token"}, "The token; only this tab keeps it"), box, el("button", {class: "act yes"}, "Open")));
   box.focus();
   live("no", "not let in");
 }
@@ -68,7 +68,7 @@ function askForToken(why) {
 let link = ["no", "connecting"];   // of the event stream
 function live(...said) { link = said; drawLive(); }
 function drawLive() {
-  const [state, words] = link[0] === "yes" && isHeld ? ["held", "paused"] : link[0] === "yes" && $("#view [data-more]") ? ["held", "paused: more is shown"] : link;
+  const [state, words] = link[0] === "yes" && isHeld ? ["held", "paused"] : link[0] === "yes" && $("#view [data-more]") ? ["held", "paused: more is shown"] : link[0] === "yes" && isSelected ? ["held", "paused: text is selected"] : link;
   $(".live").dataset.live = state;
   $(".live span").textContent = words;
   drawAway();
@@ -91,18 +91,30 @@ const AIM_MS = 2000;
 let aimedAt = -AIM_MS;
 const isAimed = () => performance.now() - aimedAt < AIM_MS;
 addEventListener("pointermove", (event) => { if (event.pointerType === "mouse" && event.target.closest?.("#view :is(button, .acts)")) aimedAt = performance.now(); });
-const HELD = () => isHeld || document.hidden || document.activeElement?.closest("#view :is(input, select)") || $("#view [data-more]");
+const HELD = () => isHeld || isSelected || document.hidden || document.activeElement?.closest("#view :is(input, select)") || $("#view [data-more]");
 function refresh() {
   if (due) return;
   due = setTimeout(() => { due = 0; if (isAimed()) refresh(); else if (!HELD() && !waiting) draw(); }, 200);
 }
+const SILENT_MS = 40000;   // the API says something every 15 s
+/** Text that is selected stays, to be copied. */
+let isSelected = false;
+document.addEventListener("selectionchange", () => {
+  const selection = getSelection(), was = isSelected;
+  isSelected = !selection.isCollapsed && $("#view").contains(selection.anchorNode);
+  if (was !== isSelected) { drawLive(); if (was) refresh(); }
+});
 let hearing = null;
 async function listen() {
   hearing?.abort();
   const own = hearing = new AbortController();
   for (let pause = 1000; !own.signal.aborted; pause = Math.min(30000, pause * 2)) {
+    const silence = new AbortController();   // a network that is left ends no connection
+    let timer = 0;
+    const heard = () => { clearTimeout(timer); timer = setTimeout(() => silence.abort(), SILENT_MS); };
+    heard();
     try {
-      const answer = await fetch("/api/events/changes", {headers: headers(), signal: own.signal});
+      const answer = await fetch("/api/events/changes", {headers: headers(), signal: AbortSignal.any([own.signal, silence.signal])});
       if (answer.status === 401 || answer.status === 403) {
         const said = await answer.json();
         askForToken(said.error);
@@ -115,11 +127,12 @@ async function listen() {
       pause = 1000;
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       for (let rest = "", piece; !(piece = await reader.read()).done;) {
+        heard();
         const frames = (rest + piece.value).split("\n\n");
         rest = frames.pop();
         if (frames.some((frame) => /^event:/m.test(frame))) refresh();
       }
-    } catch { if (own.signal.aborted) return; }
+    } catch { if (own.signal.aborted) return; } finally { clearTimeout(timer); }
     lost = {since: lost?.since ?? now(), again: now() + pause, isLong: lost !== null};   // an api that restarts is there again at once
     live("no", "connection lost");
     await new Promise((go) => setTimeout(go, pause));

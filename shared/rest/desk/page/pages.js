@@ -1,15 +1,15 @@
 // The other pages: agents, approvals, what was not answered, the replica, search.
 async function agents() {
   const [list, queues, budgets, month, today, running] = await Promise.all([ask("/api/agents"), ask("/api/queue/agents"), askSeldom("/api/budgets"), askSeldom("/api/usage/totals").catch(() => []), askSeldom(`/api/usage/totals?since=${new Date(now()).setHours(0, 0, 0, 0)}`).catch(() => []), ask("/api/lists/running?limit=100")]);
-  const each = Array.isArray(list) ? list : Object.entries(list).map(([id, agent]) => ({id, ...agent}));
+  const each = Object.entries(list).map(([id, agent]) => ({id, ...agent}));
   return [top("Agents", "What each is, does now, and took from models this month."),
     el("section", {class: "panel", "aria-label": "Agents"}, el("header", {}, el("h2", {}, many(each.length, "agent"))), el("ul", {}, each.map((agent) => agentRow(agent, queues, {month, today}, running.filter((row) => row.agent === agent.id))))), moneyPanel(budgets)];
 }
 function agentRow(agent, queues, spent, running) {
   const open = queues.find((one) => one.agent === agent.id) ?? {pending: 0, processing: 0};
-  const cost = (totals) => (totals.totals ?? totals).filter((one) => one.agent === agent.id).reduce((sum, one) => sum + (one.cost ?? 0), 0);
+  const cost = (totals) => totals.filter((one) => one.agent === agent.id).reduce((sum, one) => sum + (one.cost ?? 0), 0);
   const [today, month] = [cost(spent.today), cost(spent.month)];
-  const row = el("li", {class: "item"});
+  const row = el("li", {class: "item", "data-key": agent.id});
   const pause = agent.paused?.code === "budget" ? null : agent.paused ? button("Resume", `Resume ${agent.id}.`, [[`/api/agents/${quoted(agent.id)}/resume`, "POST"]], row)
     : button("Pause", `Pause ${agent.id}: its messages wait.`, [[`/api/agents/${quoted(agent.id)}/pause`, "POST", {reason: "paused on the page"}]], row);
   row.append(mark(agent.paused ? "paused" : open.processing ? "run" : "done"), el("div", {}, el("h3", {}, agent.name || agent.id, el("span", {}, ` · ${agent.name && agent.name !== agent.id ? `${agent.id} · ` : ""}${agent.provider}${agent.model ? ` ${agent.model}` : ""}${agent.default ? " · answers what names no agent" : ""}`)),

@@ -77,7 +77,7 @@ function runRow(run, zone) {
   return el("li", {}, mark(RUN_MARKS[run.state], run.state), run.dueAt === null ? el("span") : el("time", {class: "mono", datetime: new Date(run.dueAt).toISOString()}, clockIn(run.dueAt, zone)), el("div", {}, el("span", {class: "label"}, title), " ", el("span", {class: "reason"}, run.words)));
 }
 function scheduleRow(one) {
-  const row = el("li", {class: "item"});
+  const row = el("li", {class: "item", "data-key": one.id});
   const change = (label, enabled) => button(label, `${label} ${one.label || one.id}.`, [[`/api/schedules/${quoted(one.id)}`, "PUT", {enabled}]], row);
   row.append(mark(one.enabled ? "planned" : "paused"), el("div", {}, el("h3", {}, one.label || one.message.slice(0, 80), el("span", {}, ` · ${one.agentId || "Postroom"} · ${one.cron || "once"} · ${one.timezone}`)), el("p", {}, one.message.startsWith(one.label) ? one.id : one.message, one.state === "planned" ? "" : ` ${one.reason}`, one.chatId ? [" ", el("a", {href: `#/c/${one.chatId}`}, "its chat")] : null)),
     el("div", {class: "acts"}, one.enabled ? el("span", {class: "until"}, instant(one.nextAt), one.nextAt > now() ? [", in ", until(one.nextAt)] : ", due") : "paused", change(one.enabled ? "Pause" : "Resume", !one.enabled)));

@@ -210,6 +210,7 @@ def test_a_postroom_with_a_token_asks_for_it_and_keeps_it_for_the_tab(tmp_path: 
             tab = await Tab.open(session, chromium, f"{running.url}/#/agents", is_ready=DRAWN)
             try:
                 for given, answered in (
+                    ("the token: “…”", "document.querySelector('.top p').innerText.includes('copy the token alone')"),
                     ("a wrong one", f"{asks} && document.querySelector('.live span').innerText === 'not let in'"),
                     ("the-token-of-this-postroom", "document.querySelector('h1').innerText === 'Agents'"),
                 ):
