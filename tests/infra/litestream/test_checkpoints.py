@@ -19,8 +19,8 @@ from shared.db.engine import checkpoints, meta
 from shared.db.engine.connection import open_connection, rows, scalar, transaction
 from shared.db.replica.sync import Replication, sync
 from tests.emulator.harness import descendants
+from tests.infra.litestream.supervised import lease_of
 from tests.infra.litestream.test_litestream import PATIENCE_S, command, until
-from tests.infra.litestream.test_replicate import lease_of
 from tests.infra.processes import ROOT, Process
 from tests.liveness import freeze, is_alive
 from tests.shared.db.engine.test_write_gate import in_a_commit

@@ -71,3 +71,9 @@ def test_without_a_boot_id_an_owner_knows_the_lease_of_its_own_process_only(tmp_
 
 def test_the_place_tells_nobody_the_boot_id(tmp_path: Path) -> None:
     assert BOOT_ID.read_text().strip() not in new_token(owner_of(tmp_path / "owner", tmp_path / "x.db"))
+
+
+def test_an_owner_file_that_cannot_be_read_is_replaced(tmp_path: Path) -> None:
+    first = owner_of(tmp_path / "owner", tmp_path / "x.db")
+    (tmp_path / "owner").write_text("{}")
+    assert owner_of(tmp_path / "owner", tmp_path / "x.db").id != first.id

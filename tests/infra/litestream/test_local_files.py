@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,11 +18,9 @@ from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.replica.litestream_program import program, restore_command
 from shared.db.replica.sync import sync
 from shared.roster.new_database import prepare_database
+from tests.infra.litestream.supervised import Replicating, Scripted
 from tests.infra.litestream.test_litestream import until
-from tests.infra.litestream.test_replicate import Replicating, Scripted, answers
 from tests.infra.processes import Process
-
-__all__ = ["answers"]  # a fixture
 
 NOW_S = 1_800_000_000.0
 OLD_S = NOW_S - 61
@@ -219,41 +216,26 @@ AWAY = 500, '{"error": "replica sync: connection refused"}'
 
 @pytest.mark.parametrize(("answer", "gone"), [(at(12), 12), (AWAY, 0)], ids=["caught up", "behind"])
 def test_the_supervisor_removes_files_when_litestream_has_caught_up(
-    tmp_path: Path,
-    answers: list[tuple[int, str]],
-    answer: tuple[int, str],
-    gone: int,
+    database: Path, answers: list[tuple[int, str]], answer: tuple[int, str], gone: int
 ) -> None:
-    database = tmp_path / "postroom.db"
-    prepare_database(database)
     folder = fill(local_state.level_0(database), written_at_s=1.0)
     answers += [answer] * 3
 
-    Scripted(database, tmp_path / "litestream.sock").look(1)
+    Scripted(database).look(1)
 
     assert positions(folder) == [*range(gone + 1, LATEST + 1)]
 
 
-def test_the_supervisor_removes_many_files_before_its_next_look(
-    tmp_path: Path,
-    answers: list[tuple[int, str]],
-) -> None:
-    database = tmp_path / "postroom.db"
-    prepare_database(database)
+def test_the_supervisor_removes_many_files_before_its_next_look(database: Path, answers: list[tuple[int, str]]) -> None:
     folder = fill(local_state.level_0(database), written_at_s=time.time(), latest=401)
     answers += [at(401)] * 9
 
-    Scripted(database, tmp_path / "litestream.sock").look_for_ever(lambda: len(positions(folder)) <= 300)
+    Scripted(database).look_for_ever(lambda: len(positions(folder)) <= 300)
 
     assert positions(folder) == [*range(102, 402)]
 
 
-def test_the_supervisor_keeps_20_recent_files_while_many_come(
-    tmp_path: Path,
-    answers: list[tuple[int, str]],
-) -> None:
-    database = tmp_path / "postroom.db"
-    prepare_database(database)
+def test_the_supervisor_keeps_20_recent_files_while_many_come(database: Path, answers: list[tuple[int, str]]) -> None:
     folder = fill(local_state.level_0(database), written_at_s=time.time(), latest=100)
     answers += [at(10**6)] * 99
     began, latest = time.monotonic(), [100]
@@ -267,7 +249,7 @@ def test_the_supervisor_keeps_20_recent_files_while_many_come(
         fill(folder, written_at_s=time.time(), first=first, latest=latest[0])
         return len(positions(folder)) < 100
 
-    Scripted(database, tmp_path / "litestream.sock").look_for_ever(is_seen)
+    Scripted(database).look_for_ever(is_seen)
 
     assert positions(folder)[-1] == latest[0]
 
@@ -279,13 +261,6 @@ def remove_all_but_the_newest(database: Path, socket: Path) -> int:
     left = positions(local_state.level_0(database))
     assert len(left) == NEWEST_KEPT
     return left[0]
-
-
-@pytest.fixture
-def replicating(tmp_path: Path) -> Iterator[Replicating]:
-    found = Replicating(tmp_path)
-    yield found
-    found.close()
 
 
 def write_and_sync(replicating: Replicating, what: str) -> None:

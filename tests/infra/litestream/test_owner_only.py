@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infra.litestream.restored_files import restore
-from tests.infra.litestream.test_replicate import ENVIRONMENT, Replicating
+from tests.infra.litestream.supervised import ENVIRONMENT, Replicating
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ from shared.db.replica.sync import Replication
 from shared.roster.new_database import prepare_database
 from tests.e2e.crash.test_s3 import ERROR, XML, Faulty, _Proxied
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
-from tests.infra.litestream.test_replicate import synced
+from tests.infra.litestream.supervised import synced
 from tests.infra.litestream.test_two_machines import Machine, began, machines, until  # noqa: F401 - one is a fixture
 from tests.liveness import freeze
 
