@@ -256,8 +256,6 @@ def test_a_foreign_trigger_ends_the_start(one: Machine) -> None:
 
 
 HERE = ReplicaPrefix("epoch_2", "epoch_2", "us", 2)
-
-
 BEFORE = ReplicaPrefix("epoch_1", "epoch_1", "them", 1)
 
 

@@ -8,7 +8,7 @@ from infra.template import property_names
 from infra.template.cloudformation import TemplateInvalid
 from infra.template.deployment import load
 from shared.core.settings import known_variables
-from tests.infra.template.test_template import ROOT, line_of, planted, problems_of
+from tests.infra.template.planted import ROOT, line_of, planted, problems_of
 
 MISTAKES = [
     pytest.param(
