@@ -96,17 +96,15 @@ class DiscordChannel:
         self._flags = 0 if settings.link_previews else SUPPRESS_EMBEDS
         self._seal = hashlib.blake2b(bot_token.encode(), digest_size=32, person=b"postroom-token").digest()
 
-    # libsodium takes 1.4 MB in each process that loads it, and `sweep` for one needs neither of these.
-
     @cached_property
     def _key(self) -> "VerifyKey":
-        from nacl.signing import VerifyKey
+        from nacl.signing import VerifyKey  # libsodium takes 1.4 MB, and not every process verifies or seals something
 
         return VerifyKey(self._public_key)
 
     @cached_property
     def _box(self) -> "SecretBox":
-        from nacl.secret import SecretBox
+        from nacl.secret import SecretBox  # as above
 
         return SecretBox(self._seal)
 

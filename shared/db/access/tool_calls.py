@@ -12,8 +12,9 @@ _PUT = """
 PRUNE = """
     DELETE FROM tool_calls
      WHERE (turn, key) IN (SELECT turn, key
-                             FROM tool_calls
+                             FROM tool_calls t
                             WHERE created_at < :older
+                              AND NOT EXISTS (SELECT 1 FROM spoken WHERE turn = t.turn)
                             ORDER BY created_at
                             LIMIT :limit)
 """
@@ -37,6 +38,6 @@ def put(conn: apsw.Connection, turn: str, key: str, tool: str, answer: str, *, n
 
 
 def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
-    """Forget up to *limit* calls of turns that ended long ago; how many."""
+    """Forget up to *limit* calls made before that instant, of turns whose story is forgotten; how many."""
     rows(conn, PRUNE, {"older": older_than_ms, "limit": limit})
     return conn.changes()

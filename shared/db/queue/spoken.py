@@ -118,13 +118,20 @@ def said(conn: apsw.Connection, story: str, *, limit: int) -> list[str | None]:
     return [text for (text,) in rows(conn, _SAID, {"story": story, "limit": limit})]
 
 
+PRUNE = """
+    DELETE FROM spoken
+     WHERE id IN (SELECT id
+                    FROM spoken s
+                   WHERE created_at < :cutoff
+                     AND NOT EXISTS (SELECT 1
+                                       FROM messages
+                                      WHERE spoken = s.story AND (status = 'pending' OR status = 'processing'))
+                   ORDER BY created_at
+                   LIMIT :limit)
+"""
+
+
 def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
-    """Delete up to *limit* rows written before that instant; their number."""
-    conn.execute(
-        """
-        DELETE FROM spoken
-         WHERE id IN (SELECT id FROM spoken WHERE created_at < :cutoff ORDER BY created_at LIMIT :limit)
-        """,
-        {"cutoff": older_than_ms, "limit": limit},
-    )
+    """Delete up to *limit* rows written before that instant, of stories that have ended; their number."""
+    conn.execute(PRUNE, {"cutoff": older_than_ms, "limit": limit})
     return conn.changes()

@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from shared.core.errors import ClaimLost, WrongState
@@ -8,7 +6,7 @@ from shared.db.queue import claims, messages, polled_channels
 from shared.db.queue import spoken as spoken_rows
 from shared.queue import replies, spoken, turns
 from shared.queue.turns import CUT_OFF, Failure, RetryPolicy, TurnReply
-from tests.support import LEASE, NOW, column, make_agent, put, take, texts
+from tests.support import LEASE, NOW, column, make_agent, plan, put, take, texts
 
 POLICY = RetryPolicy(max_attempts=5, base_ms=5000, cap_ms=300_000, jitter=0.0)
 BROKEN = Failure("it broke")
@@ -248,10 +246,29 @@ def test_each_message_of_a_polled_channel_gets_what_was_said_or_an_end(conn):
     assert rows(conn, "SELECT in_reply_to, message FROM responses ORDER BY id") == [(1, "on my way"), (2, "")]
 
 
-def test_the_rows_of_calls_are_pruned_by_age(conn):
+def test_what_was_said_is_pruned_by_age(conn):
     put(conn, "question")
-    say(conn, take(conn))
+    claim = take(conn)
+    say(conn, claim)
+    settle(conn, claim)
     with transaction(conn):
         assert spoken_rows.prune(conn, older_than_ms=NOW, limit=10) == 0
         assert spoken_rows.prune(conn, older_than_ms=NOW + 1, limit=10) == 1
-    assert json.dumps(rows(conn, "SELECT * FROM spoken")) == "[]"
+    assert rows(conn, "SELECT * FROM spoken") == []
+
+
+def test_what_a_turn_said_is_kept_as_long_as_it_runs(conn):
+    """Else the turn, when it fails, would look as if it had said nothing, and would run again."""
+    put(conn, "question")
+    claim = take(conn)
+    say(conn, claim)
+    with transaction(conn):
+        assert spoken_rows.prune(conn, older_than_ms=NOW + 1, limit=10) == 0
+    assert spoken_rows.has_spoken(conn, claim.token)
+
+
+def test_pruning_what_was_said_reads_only_what_is_old_and_the_open_messages_of_its_story(conn):
+    lines = plan(conn, spoken_rows.PRUNE, cutoff=NOW, limit=10)
+    assert any("spoken_by_time (created_at<?)" in line for line in lines)
+    assert any("messages_of_story (spoken=?)" in line for line in lines)
+    assert not any(line.startswith(("SCAN s", "SCAN messages")) for line in lines)

@@ -147,14 +147,23 @@ def _gathered(turns: Sequence[_Turn], said: dict[str, _Said]) -> Iterator[str]:
 def _at_once(
     turns: Sequence[_Turn], received: dict[str, tuple[int, int]], said: dict[str, _Said], modes: dict[str, str]
 ) -> Iterator[str]:
-    """Where nothing goes wrong: a line that interrupts is in a turn at once, and an agent that listens hears it."""
+    """Where nothing goes wrong: a line that interrupts is in a turn at once, and an agent that listens hears it.
+
+    A turn that has all the lines it may have is not interrupted: the next one would have the same.
+    """
     first: dict[str, _Turn] = {}
     for turn in turns:
         for id_ in turn.batch:
             first.setdefault(id_, turn)
     for id_, turn in first.items():
         if modes[said[id_].chat] == "interrupt":
-            due_ms = max([received[id_][1], *(said[each].gathers_until or 0 for each in turn.batch)])
+            full = [
+                each.ended_ms
+                for each in turns
+                if each.session == turn.session and each.event < turn.event and len(each.batch) == _MOST_IN_TURN
+            ]
+            bursts = [said[each].gathers_until for each in turn.batch]
+            due_ms = max(received[id_][1], *(at_ms or 0 for at_ms in (*full, *bursts)))
             if turn.at_ms - due_ms > _AT_ONCE_MS:
                 yield f"{said[id_].text!r} interrupted nothing for {turn.at_ms - due_ms} ms"
         elif modes[said[id_].chat] == "steer" and turn.ended_ms is not None and said[id_].text.startswith("!listen"):

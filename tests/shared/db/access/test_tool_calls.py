@@ -3,6 +3,7 @@ import pytest
 
 from shared.db.access import tool_calls
 from shared.db.engine.connection import transaction
+from shared.db.queue import spoken
 from tests.support import NOW, column, plan
 
 
@@ -30,6 +31,15 @@ def test_calls_of_turns_that_ended_long_ago_are_forgotten_oldest_first(conn):
     with transaction(conn):
         assert tool_calls.prune(conn, older_than_ms=NOW, limit=2) == 2
     assert column(conn, "SELECT key FROM tool_calls ORDER BY key") == ["k0", "k1"]
+
+
+def test_a_call_is_known_as_long_as_what_its_turn_said(conn):
+    put(conn, "k1")
+    with transaction(conn):
+        spoken.add(conn, "turn_a", "k1", "turn_a", None, now_ms=NOW)
+        assert tool_calls.prune(conn, older_than_ms=NOW + 1, limit=2) == 0
+        spoken.prune(conn, older_than_ms=NOW + 1, limit=2)
+        assert tool_calls.prune(conn, older_than_ms=NOW + 1, limit=2) == 1
 
 
 def test_pruning_reads_only_what_is_old(conn):
