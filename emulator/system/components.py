@@ -21,6 +21,7 @@ from emulator.platforms import Platforms, PlatformsConfig
 from emulator.processes.fork_client import ForkClient
 from emulator.storage import past, past_chats, replica
 from emulator.storage.s3_process import S3Process
+from emulator.system import hangs
 from emulator.system.functions import Function, Functions
 from emulator.system.gateway import Gateway
 from emulator.system.relay import RelayProcess
@@ -159,14 +160,16 @@ class Components:
     async def find_health(self) -> EmulatorHealth:
         """What the API says of Postroom's health, and what only the emulator knows of its own processes."""
         durability = self.functions["api"].environment.get("POSTROOM_DURABILITY", "local")
-        answer, s3_answers = await asyncio.gather(
+        functions = self.functions.all
+        answer, s3_answers, *_ = await asyncio.gather(
             self._ask_api("/api/health"),
             self.gateway.answers(self.s3.url, limit_s=_ANSWER_LIMIT_S),
+            *(hangs.look(each, self.gateway, self.state) for each in functions),
         )
-        stops = [f"{each.name} does not run: {each.problem}" for each in self.functions.all if each.problem is not None]
+        stops = [f"{each.name} does not run: {each.problem or each.hangs}" for each in functions if not each.is_up]
         if self.relay is not None and self.relay.problem is not None:
             stops.append(f"the Discord relay is down: {self.relay.problem}")
-        if answer is None and self.functions["api"].problem is None:
+        if answer is None and self.functions["api"].is_up:
             stops.append(f"api does not answer within {_HEALTH_LIMIT_S:.0f} s at {self.api_url}")
         silent = None if s3_answers else f"S3 (process {self.s3.pid}) does not answer within {_ANSWER_LIMIT_S:.0f} s"
         of_replica = of_storage(

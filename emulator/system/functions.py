@@ -27,7 +27,10 @@ FIRST_BACKOFF_S, LAST_BACKOFF_S = 0.1, 5.0
 
 @dataclass(eq=False)
 class Function:
-    """One function and its current process. ``stale``: why the running code is not the code on disk."""
+    """One function and its current process.
+
+    ``stale``: why the running code is not the code on disk. ``hangs``: why it did not answer at the last look.
+    """
 
     spec: FunctionSpec
     sock: socket.socket
@@ -37,6 +40,7 @@ class Function:
     crashes: int = 0
     stale: str | None = None
     problem: str | None = "it is starting"
+    hangs: str | None = None
     ready_ms: float = 0.0
     started_at: float = 0.0
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -50,6 +54,10 @@ class Function:
         return int(self.sock.getsockname()[1])
 
     @property
+    def is_up(self) -> bool:
+        return self.problem is None and self.hangs is None
+
+    @property
     def upstream(self) -> Upstream:
         return Upstream(self.port, self.problem)
 
@@ -60,8 +68,9 @@ class Function:
             "url": f"http://127.0.0.1:{self.port}",
             "pid": self.current.pid if self.current else None,
             "generation": self.generation,
-            "up": self.problem is None,
-            "problem": self.problem,
+            "up": self.is_up,
+            "hangs": self.problem is None and self.hangs is not None,
+            "problem": self.problem or self.hangs,
             "stale": self.stale,
             "ready_ms": round(self.ready_ms, 1),
         }

@@ -32,6 +32,7 @@ from shared.core import logs, page_links
 from shared.core.errors import ConfigInvalid, PostroomError, UnknownName
 from shared.core.settings import Settings
 from shared.core.time.durations import parse_ms
+from shared.runtime.signs_of_life import SignsOfLife
 
 log = logs.get()
 
@@ -136,7 +137,9 @@ def _serve(
         wait_until_served(settings.db.absolute())
     prepare_database(settings.db, timezone=settings.timezone, agents_file=settings.agents_file)
     try:
-        server = FunctionServer(RequestGuard(app, name=name, timeout_ms=timeout_ms), on_ready)
+        signs = SignsOfLife(settings.sockets, name)
+        signs.give()
+        server = FunctionServer(RequestGuard(app, name=name, timeout_ms=timeout_ms), on_ready, signs.give)
         for number in (signal.SIGTERM, signal.SIGINT):  # from here on work under way may finish
             signal.signal(number, server.handle_exit)
         if early.has_come:

@@ -31,9 +31,18 @@ log = logs.get()
 
 
 class FunctionServer(Server):
-    """uvicorn that reports when it is ready, ends event streams at a stop, and keeps the time limit of a stop."""
+    """uvicorn that reports when it is ready, ends event streams at a stop, and keeps the time limit of a stop.
 
-    def __init__(self, guard: RequestGuard, on_ready: Callable[[], None] | None) -> None:
+    Args:
+        on_turn: called every second by the event loop, so it is not called while that hangs.
+    """
+
+    def __init__(
+        self,
+        guard: RequestGuard,
+        on_ready: Callable[[], None] | None,
+        on_turn: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(
             Config(
                 guard,
@@ -53,6 +62,7 @@ class FunctionServer(Server):
         self.server_state = self._connections = Connections(connection_limit())
         self._guard = guard
         self._on_ready = on_ready
+        self._on_turn = on_turn
         self._starting: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -86,6 +96,7 @@ class FunctionServer(Server):
         self._loop = asyncio.get_running_loop()
         while not await self.on_tick(0):
             self._connections.close_late(self._loop.time())
+            self._on_turn()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_S):
                     await self._ending.wait()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from shared.core.errors import ConfigInvalid
 from shared.db.engine.owner_only import make_folder
+from shared.runtime import signs_of_life
 
 _PATH_LIMIT = 107  # bytes of a Unix socket's path, from sys/un.h
 _LONGEST_NAME = len("dispatch.4194304")  # with the largest process id of Linux
@@ -46,6 +47,10 @@ class Kicker:
         """Whether there is a listener called *name*; does not wake it."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as probe:
             return probe.connect_ex(f"{self._run_dir}/{name}.sock") == 0
+
+    def is_heard(self, name: str) -> bool:
+        """Whether there is a listener called *name*, and its process gives signs of life."""
+        return self.has_listener(name) and not signs_of_life.silent_ms(self._run_dir, name)
 
     def close(self) -> None:
         self._socket.close()

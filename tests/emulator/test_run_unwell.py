@@ -10,6 +10,8 @@ import apsw
 import pytest
 
 from tests.emulator.harness import Emulator, command, fetch, wait_until
+from tests.liveness import freeze
+from tests.shared.runtime.test_signs_of_life import LONG_MS, grow_silent
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
@@ -94,6 +96,32 @@ def test_a_function_that_is_down_is_named_once_with_its_cause(emulator: Start, p
 
     wait_until(is_down, what="one sentence with the cause, and one line of the table")
     assert said()[1].startswith("  dispatch    down, generation ")
+
+
+def test_a_function_that_hangs_is_named_everywhere_until_it_goes_on(emulator: Start, project: Path) -> None:
+    """Its process runs and listens: status and readiness were fine, and only the log told of its ticks."""
+    running = emulator("--no-watch")
+    pid = next(each["pid"] for each in running.status["functions"] if each["name"] == "deliver")
+    freeze(pid)
+    try:
+        grow_silent(Path(running.instance["environment"]["POSTROOM_RUN_DIR"]), "deliver", LONG_MS)
+        shown = command(project, "status").stdout
+        ready = running.get("/_emulator/ready")
+        top = command(project, "top", "--once").stdout
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+    lines = [line for line in shown.splitlines() if line.startswith("  not ready: ")]
+    assert len(lines) == 1, "the API tells too that it hangs"
+    begin = f"  not ready: deliver does not run: its process {pid} does not answer within 3 s, it is stopped"
+    assert lines[0].startswith(begin)
+    assert "as by SIGSTOP, it has given no sign of life for 2 d 3 h" in lines[0]
+    assert f"  deliver     hangs, generation 1, pid {pid}" in shown
+    assert (ready[0], b"deliver does not run" in ready[1]) == (503, True)
+    assert "deliver does not run: no response is sent" in top
+    wait_until(lambda: command(project, "status").returncode == 0, what="an emulator that is well again")
+    wait_until(lambda: "No problems." in command(project, "top", "--once").stdout, what="a sign of life")
+    assert running.stop() == 0
 
 
 def test_the_log_has_what_the_terminal_had_and_is_private(emulator: Start, project: Path) -> None:

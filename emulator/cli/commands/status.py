@@ -52,7 +52,7 @@ def _emulator_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     for name, url in facts["urls"].items():
         yield f"  {name:<11} {url}"
     for function in facts["functions"]:
-        state = "up" if function["up"] else "down"  # why: in "not ready"
+        state = "up" if function["up"] else "hangs" if function["hangs"] else "down"  # why: in "not ready"
         stale = f"; stale: {function['stale']}" if function["stale"] else ""
         yield f"  {function['name']:<11} {state}, generation {function['generation']}, pid {function['pid']}{stale}"
     yield f"  {'proven':<11} {proven_line(facts['proven'])}"

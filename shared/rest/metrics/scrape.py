@@ -35,7 +35,7 @@ async def get_metrics(service: Service, *, request: Request) -> MetricsText:
     """Read counts and ages as Prometheus and OpenMetrics have them."""
     known = _Known(
         service.now_ms(),
-        {name: service.kicker.has_listener(name) for name in ("dispatch", "deliver")},
+        {name: service.kicker.is_heard(name) for name in ("dispatch", "deliver")},
         await _replica(service),
     )
     is_open_metrics = "application/openmetrics-text" in request.headers.get("accept", "")

@@ -17,6 +17,7 @@ from shared.db.replica.sync import sync
 from shared.rest.http.endpoint import endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.replication.replica import overdue
+from shared.runtime import signs_of_life
 
 _KICKED = {"dispatch": "no agent's turn begins", "deliver": "no response is sent"}
 _SWEEP_OVERDUE_MS = 5 * 60_000  # it is due every minute, and takes at most one
@@ -24,7 +25,7 @@ _SYNC_LIMIT_S = 2.0
 
 
 class FunctionHealth(TypedDict):
-    """*running*: its process listens."""
+    """*running*: its process listens, and does not hang."""
 
     running: bool
 
@@ -71,13 +72,11 @@ class HealthView(TypedDict):
 async def get_health(service: Service) -> HealthView:
     """Read the problems. It asks Litestream, so it may take two seconds while the bucket is unavailable."""
     now_ms = clock.now_ms()
-    running = {name: service.kicker.has_listener(name) for name in _KICKED}
+    running = {name: service.kicker.is_heard(name) for name in _KICKED}
     last_sweep = _last_sweep(service)
     replica = await _replica(service)
     comparison = _comparison(service.settings.db)
-    found = Health(
-        [f"{name} does not run: {_KICKED[name]}" for name, is_running in running.items() if not is_running], []
-    )
+    found = Health([_stop(service, name) for name, is_running in running.items() if not is_running], [])
     if service.past is None:  # what was wrong then is not wrong now
         found.stops.extend(_sweep_problems(last_sweep, since_ms=service.started_at, now_ms=now_ms))
         found += health.of(
@@ -108,6 +107,18 @@ async def get_health(service: Service) -> HealthView:
         "replica": replica,
         "comparison": comparison,
     }
+
+
+def _stop(service: Service, name: str) -> str:
+    """What does not go on without the function; of a process that hangs, since when, and what to do."""
+    sentence = f"{name} does not run: {_KICKED[name]}"
+    silent_ms = signs_of_life.silent_ms(service.settings.sockets, name)
+    if not silent_ms or not service.kicker.has_listener(name):
+        return sentence
+    return (
+        f"{sentence}. Its process hangs: {signs_of_life.sentence(silent_ms)}. Restart its service; in an emulator: "
+        f"emulator fault kill {name}"
+    )
 
 
 def _last_sweep(service: Service) -> int | None:

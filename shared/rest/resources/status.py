@@ -129,7 +129,7 @@ class SettingsView(TypedDict):
 async def get_status(service: Service, *, request: Request) -> SystemStatus:
     """Read the status of the system."""
     now_ms = clock.now_ms()
-    is_delivering = service.kicker.has_listener("deliver")
+    is_delivering = service.kicker.is_heard("deliver")
     server = request.scope.get("server") or ("", 0)
     return {
         "ok": True,

@@ -1,5 +1,6 @@
 """What the runner gives a function: lifespan, log lines, a time limit, and a clean end."""
 
+import os
 import signal
 import socket
 import time
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+
+from tests.infra.litestream.test_litestream import until
 
 HANGS_S = 30.0  # longer than any test waits; an exit code of 0 proves that the limit of 2.8 s was not used
 
@@ -38,6 +41,17 @@ def test_the_event_loop_waits_briefly_for_a_busy_thread(serve, client):
     """A transaction of the writer gives the interpreter away some thirty times: with Python's 5 ms, it takes 0.15 s."""
     _, url = serve()
     assert client.get(f"{url}/threads").json() == {"hand_over_after_s": 0.0005}
+
+
+def test_a_function_gives_signs_of_life_again_and_again(serve, environment):
+    """From its start, and as long as its event loop turns; by them others see that it does not hang."""
+    process, _ = serve()
+    process.wait_for("function.ready")
+    sign = Path(environment["POSTROOM_RUN_DIR"]) / "sample.alive"
+    assert sign.exists()
+    os.utime(sign, (0, 0))
+
+    until(lambda: sign.stat().st_mtime > 0, "no sign of life")
 
 
 # -- serving ----------------------------------------------------------------------------------------------------------

@@ -38,8 +38,8 @@ _AT_ONCE = 8  # so many jobs do not wait for the end of the turn: the process wo
 _END_LIMIT_S = 1.0
 _PATIENCE_S = 5.0  # less than the function has for a request, more than a slow disk takes
 _REAP_EVERY_S = 0.1
-_STOPPED = {"T": "it is stopped, as by SIGSTOP", "t": "a debugger has stopped it"}
-_ON_THE_DISK = {"D": "it waits for the disk"}
+STOPPED = {"T": "it is stopped, as by SIGSTOP", "t": "a debugger has stopped it"}
+ON_THE_DISK = {"D": "it waits for the disk"}
 
 log = logs.get()
 
@@ -229,7 +229,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
             return problem
         if self._problem is not None or self._child is None:
             return self._problem
-        reason = _why_it_hangs(self._child.pid, _STOPPED)
+        reason = why_it_hangs(self._child.pid, STOPPED)
         return reason and f"the writer process (pid {self._child.pid}) stores nothing: {reason}"
 
     def _watch(self) -> None:
@@ -244,7 +244,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         if self._child is None:
             return
         pid = self._child.pid
-        found = _why_it_hangs(pid, _STOPPED | _ON_THE_DISK) if self._asked and self._asked[0] is first else None
+        found = why_it_hangs(pid, STOPPED | ON_THE_DISK) if self._asked and self._asked[0] is first else None
         if found is None:
             self._watch()
             return
@@ -346,7 +346,7 @@ def _pass_on(future: "asyncio.Future[T]", done: "asyncio.Future[T]") -> None:
     settle(future, None if error is not None else done.result(), error)
 
 
-def _why_it_hangs(pid: int, reasons: Mapping[str, str]) -> str | None:
+def why_it_hangs(pid: int, reasons: Mapping[str, str]) -> str | None:
     """Which of the *reasons*, by states of the kernel, holds the process; None: it works, or waits for a lock."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -12,6 +12,7 @@ from shared.rest.resources.health import _sweep_problems
 from shared.runtime.kick import Listener
 from tests.api_client import get
 from tests.shared.db.replica.test_sync import SYNCED, Stranger
+from tests.shared.runtime.test_signs_of_life import LONG_MS, grow_silent
 from tests.support import NOW, make_owner
 
 MINUTE = 60_000
@@ -51,6 +52,26 @@ def test_where_everything_runs_nothing_is_told(serving, conn, all_run):
     found = get(serving, "/api/health").json()
     assert (found["ok"], found["problems"]) == (True, [])
     assert (found["lastSweep"], found["replica"], found["comparison"]) == (NOW, None, None)
+
+
+def test_a_function_that_hangs_is_named_with_since_when_and_what_to_do(serving, environment, all_run):
+    """Its process listens as before: once only its log told."""
+    grow_silent(environment, "deliver", LONG_MS)
+    found = get(serving, "/api/health").json()
+    assert found["functions"] == {"dispatch": {"running": True}, "deliver": {"running": False}}
+    assert found["notReady"] == [
+        "deliver does not run: no response is sent. Its process hangs: it has given no sign of life for 2 d 3 h. "
+        "Restart its service; in an emulator: emulator fault kill deliver"
+    ]
+    (item,) = get(serving, "/api/overview").json()["needsYou"]
+    assert (item["mark"], item["title"]) == ("stop", "deliver does not run: no response is sent")
+    assert 'postroom_function_up{function="deliver"} 0' in get(serving, "/metrics").text
+
+
+def test_of_a_function_that_has_ended_nobody_says_that_it_hangs(serving, environment, conn):
+    make_owner(conn)
+    grow_silent(environment, "deliver", LONG_MS)
+    assert "deliver does not run: no response is sent" in get(serving, "/api/health").json()["notReady"]
 
 
 @pytest.mark.parametrize(("answer", "problem"), [(SYNCED, None), (BEHIND, "bucket not found")], ids=["there", "behind"])

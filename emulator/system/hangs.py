@@ -1,0 +1,37 @@
+"""Functions whose process runs and does not answer: it is stopped, or its event loop stands still.
+
+A function that is merely busy answers, because its event loop goes on. Nothing ends a process that hangs: perhaps
+somebody debugs it. The sentence about it names the command that does.
+"""
+
+from emulator.base.hints import command_line
+from emulator.base.state import StateFolder
+from emulator.system.functions import Function
+from emulator.system.gateway import Gateway
+
+LIMIT_S = 3.0  # as in production's health checks (infra/probe.py)
+
+
+async def look(function: Function, gateway: Gateway, state: StateFolder) -> None:
+    """Ask the function whether it is there, and set why it hangs, or that it does not."""
+    process = function.current
+    if function.problem is not None or process is None:
+        function.hangs = None
+        return
+    is_answering = await gateway.answers(f"http://127.0.0.1:{function.port}/healthz", limit_s=LIMIT_S)
+    function.hangs = None if is_answering else _why(function.name, process.pid, state)
+
+
+def _why(name: str, pid: int, state: StateFolder) -> str:
+    """What is known of the process, and what to do."""
+    # Late: mostly none hangs.
+    from shared.db.engine.writer_process.remote import ON_THE_DISK, STOPPED, why_it_hangs
+    from shared.runtime import signs_of_life
+
+    reason = why_it_hangs(pid, STOPPED | ON_THE_DISK)
+    silent_ms = signs_of_life.silent_ms(state.run, name)
+    facts = [f"its process {pid} does not answer within {LIMIT_S:.0f} s"]
+    facts += [reason] if reason else []
+    facts += [signs_of_life.sentence(silent_ms)] if silent_ms else []
+    log, kill = (command_line(f"{command} {name}", state.path) for command in ("logs", "fault kill"))
+    return f"{', '.join(facts)}. Its log: `{log}`. To start another one: `{kill}`"

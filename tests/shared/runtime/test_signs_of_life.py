@@ -1,0 +1,60 @@
+"""Of a function that hangs only the age of a file tells."""
+
+import os
+
+from shared.core.time import clock
+from shared.runtime import signs_of_life
+from shared.runtime.kick import Kicker, Listener
+from shared.runtime.signs_of_life import SILENT_MS, SignsOfLife
+
+LONG_MS = 51 * 3_600_000 + 1_800_000
+
+
+def grow_silent(run, name, for_ms):
+    """The function's last sign of life was so long ago."""
+    (run / f"{name}.alive").touch()
+    os.utime(run / f"{name}.alive", ns=((clock.machine_ms() - for_ms) * 1_000_000,) * 2)
+
+
+def test_a_sign_ends_the_silence_and_is_for_its_owner_alone(tmp_path):
+    run = tmp_path / "run"
+    signs = SignsOfLife(run, "deliver")
+    signs.give()
+    assert signs_of_life.silent_ms(run, "deliver") == 0
+    assert (run / "deliver.alive").stat().st_mode & 0o777 == 0o600
+
+    grow_silent(run, "deliver", LONG_MS)
+    assert signs_of_life.silent_ms(run, "deliver") >= LONG_MS
+    SignsOfLife(run, "deliver").give()
+    assert signs_of_life.silent_ms(run, "deliver") == 0
+
+
+def test_a_short_silence_is_none(tmp_path):
+    grow_silent(tmp_path, "deliver", SILENT_MS // 2)
+    assert signs_of_life.silent_ms(tmp_path, "deliver") == 0
+
+
+def test_a_sign_just_after_another_writes_nothing(tmp_path):
+    signs = SignsOfLife(tmp_path, "deliver")
+    signs.give()
+    (tmp_path / "deliver.alive").unlink()
+    signs.give()
+    assert not (tmp_path / "deliver.alive").exists()
+
+
+def test_a_function_goes_on_where_no_sign_can_be_given(tmp_path):
+    (tmp_path / "run").touch()
+    SignsOfLife(tmp_path / "run", "deliver").give()
+
+
+def test_a_function_whose_process_hangs_is_not_heard_though_it_listens(tmp_path):
+    """Another server than our runner gives no signs: its function is heard while it listens."""
+    kicker, listener = Kicker(tmp_path), Listener(tmp_path, "deliver")
+    assert kicker.is_heard("deliver")
+    grow_silent(tmp_path, "deliver", LONG_MS)
+    assert (kicker.has_listener("deliver"), kicker.is_heard("deliver")) == (True, False)
+    SignsOfLife(tmp_path, "deliver").give()
+    assert kicker.is_heard("deliver")
+    listener.close()
+    assert not kicker.is_heard("deliver")
+    kicker.close()
