@@ -1,6 +1,7 @@
 """An HTTP client whose answers come from the test."""
 
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -37,3 +38,29 @@ class FakeClient:
 
     async def close(self) -> None:
         pass
+
+
+class Answering:
+    """A platform that gives the answers in turn, then repeats the last one.
+
+    An answer is an error, a response, or what is the JSON of a 200.
+    """
+
+    def __init__(self, *answers: Any) -> None:
+        self._answers = list(answers)
+        self.requests: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
+
+    @property
+    def urls(self) -> list[str]:
+        return [str(request.url) for request in self.requests]
+
+    @property
+    def bodies(self) -> list[Any]:
+        return [json.loads(request.content or b"{}") for request in self.requests]

@@ -11,25 +11,15 @@ from shared.channels.discord.settings import DiscordSettings
 from shared.core.errors import NotFetched, PermanentError, PlaceGone, RateLimited, RetryableError, TokenRefused
 from shared.runtime.http_client import NoAnswer
 from tests.fake_client import FakeClient
-from tests.shared.channels.discord.test_send import BASE, NOW, refusal
+from tests.shared.channels.discord.sending import BASE, NOW, Platform, refusal
 
 CDN = "https://cdn.discordapp.com/attachments/1/2/a.txt?ex=6742&is=6741&hm=ab"
 MESSAGE_URL = f"{BASE}/channels/200/messages/77"
 
 
-class Recorder:
-    """Gives each answer in turn, then 204."""
-
-    def __init__(self, *answers):
-        self.answers = list(answers)
-        self.calls = []
-
-    def __call__(self, request):
-        self.calls.append(f"{request.method} {request.url}")
-        answer = self.answers.pop(0) if self.answers else httpx.Response(204)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+def recorder(*answers):
+    """A platform that gives each answer in turn, then 204."""
+    return Platform(*answers, httpx.Response(204))
 
 
 def to(**context):
@@ -45,7 +35,7 @@ def run(work):
     [("👀", "%F0%9F%91%80"), ("custom:41771983429993937", "_%3A41771983429993937"), ("../x", "..%2Fx")],
 )
 def test_a_reaction_is_one_call_with_the_emoji_encoded(discord, emoji, path):
-    platform = Recorder()
+    platform = recorder()
     run(discord.react(emoji, "77", to(), FakeClient(platform)))
     assert platform.calls == [f"PUT {MESSAGE_URL}/reactions/{path}/@me"]
 
@@ -54,7 +44,7 @@ def test_taking_our_reaction_back_takes_ours_alone(discord):
     mine = {"emoji": {"id": None, "name": "👍"}, "me": True, "count": 2}
     custom = {"emoji": {"id": "5", "name": "LUL"}, "me": True, "count": 1}
     others = {"emoji": {"id": None, "name": "🎉"}, "me": False, "count": 1}
-    platform = Recorder(httpx.Response(200, json={"id": "77", "reactions": [mine, custom, others]}))
+    platform = recorder(httpx.Response(200, json={"id": "77", "reactions": [mine, custom, others]}))
     run(discord.react(None, "77", to(), FakeClient(platform)))
     assert platform.calls[1:] == [
         f"DELETE {MESSAGE_URL}/reactions/%F0%9F%91%8D/@me",
@@ -63,7 +53,7 @@ def test_taking_our_reaction_back_takes_ours_alone(discord):
 
 
 def test_a_command_is_no_message_to_react_to(discord):
-    platform = Recorder()
+    platform = recorder()
     with pytest.raises(PermanentError, match="command"):
         run(discord.react("👀", "77", to(interaction_id="77"), FakeClient(platform)))
     assert platform.calls == []
@@ -83,7 +73,7 @@ def test_a_command_is_no_message_to_react_to(discord):
 )
 def test_a_reaction_that_fails_says_how(discord, answer, error):
     with pytest.raises(error):
-        run(discord.react("👀", "77", to(), FakeClient(Recorder(answer))))
+        run(discord.react("👀", "77", to(), FakeClient(recorder(answer))))
 
 
 @pytest.mark.parametrize(
@@ -95,13 +85,13 @@ def test_a_reaction_that_fails_says_how(discord, answer, error):
     ],
 )
 def test_typing_is_shown_where_discord_shows_nothing_itself(discord, context, calls):
-    platform = Recorder()
+    platform = recorder()
     run(discord.typing(to(**context), FakeClient(platform)))
     assert platform.calls == calls
 
 
 def test_a_file_is_downloaded_from_discords_hosts_alone(discord):
-    platform = Recorder(httpx.Response(200, content=b"bytes"))
+    platform = recorder(httpx.Response(200, content=b"bytes"))
     attachment = {"kind": "file", "url": CDN, "size": 5}
     assert run(discord.fetch(attachment, FakeClient(platform), limit_bytes=100)) == b"bytes"
     assert platform.calls == [f"GET {CDN}"]
@@ -119,7 +109,7 @@ def test_a_file_is_downloaded_from_discords_hosts_alone(discord):
     ],
 )
 def test_another_host_is_never_asked(discord, attachment):
-    platform = Recorder()
+    platform = recorder()
     with pytest.raises(NotFetched):
         run(discord.fetch(attachment, FakeClient(platform), limit_bytes=100))
     assert platform.calls == []
@@ -131,7 +121,7 @@ def test_another_host_is_never_asked(discord, attachment):
 )
 def test_a_file_that_is_longer_than_promised_expired_or_moved_is_not_fetched(discord, answer, size):
     with pytest.raises(NotFetched):
-        run(discord.fetch({"url": CDN, "size": size}, FakeClient(Recorder(answer)), limit_bytes=100))
+        run(discord.fetch({"url": CDN, "size": size}, FakeClient(recorder(answer)), limit_bytes=100))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +133,7 @@ def test_a_file_that_is_longer_than_promised_expired_or_moved_is_not_fetched(dis
     ],
 )
 def test_what_is_registered_tells_a_wrong_application_and_a_missing_address(discord, found, is_ours, error):
-    platform = Recorder(httpx.Response(200, json=found))
+    platform = recorder(httpx.Response(200, json=found))
     seen = run(discord.registration(FakeClient(platform)))
     assert platform.calls == [f"GET {BASE}/applications/@me"]
     assert (seen.is_ours, seen.url) == (is_ours, found["interactions_endpoint_url"])
@@ -152,7 +142,7 @@ def test_what_is_registered_tells_a_wrong_application_and_a_missing_address(disc
 
 def test_webhook_events_that_discord_switched_off_are_missing_and_interactions_still_come(discord):
     found = {"id": "1290000000000000001", "interactions_endpoint_url": "https://x/", "event_webhooks_status": 3}
-    seen = run(discord.registration(FakeClient(Recorder(httpx.Response(200, json=found)))))
+    seen = run(discord.registration(FakeClient(recorder(httpx.Response(200, json=found)))))
     assert (seen.is_ours, seen.last_error) == (None, None)
     assert seen.missing == ("webhook events, which Discord has switched off",)
 
@@ -170,7 +160,7 @@ def test_webhook_events_that_discord_switched_off_are_missing_and_interactions_s
     ],
 )
 def test_the_mark_of_a_command_is_taken_away(discord, answer, age_ms, error):
-    platform = Recorder(answer)
+    platform = recorder(answer)
     asked = Outgoing(1, 0, "200", None, None, {"sealed_token": discord.seal("t")}, NOW - age_ms, is_first=True)
     work = discord.end_wait(asked, FakeClient(platform), now_ms=NOW)
     if error is None:
@@ -182,7 +172,7 @@ def test_the_mark_of_a_command_is_taken_away(discord, answer, age_ms, error):
 
 
 def test_the_mark_of_an_old_command_is_gone_by_itself(discord):
-    platform = Recorder()
+    platform = recorder()
     asked = Outgoing(1, 0, "200", None, None, {"sealed_token": discord.seal("t")}, NOW - 900_000, is_first=True)
     run(discord.end_wait(asked, FakeClient(platform), now_ms=NOW))
     assert platform.calls == []
@@ -196,11 +186,11 @@ def test_another_programs_address_is_seen_where_ours_is_known(monkeypatch, regis
     monkeypatch.setenv("DISCORD_WEBHOOK_URL", "https://bot.example.com/webhooks/discord")
     found = {"id": "1290000000000000001", "interactions_endpoint_url": registered}
     adapter = DiscordChannel(DiscordSettings.load())
-    assert run(adapter.registration(FakeClient(Recorder(httpx.Response(200, json=found))))).is_ours is is_ours
+    assert run(adapter.registration(FakeClient(recorder(httpx.Response(200, json=found))))).is_ours is is_ours
 
 
 def test_the_message_that_a_thread_was_made_from_is_reacted_to_in_its_channel(discord):
-    platform = Recorder()
+    platform = recorder()
     there = Outgoing(1, 0, "200", "77", None, {}, NOW, is_first=True)
     for message in ("77", "78"):
         run(discord.react("x", message, there, FakeClient(platform)))

@@ -10,7 +10,7 @@ import pytest
 from shared.channels.discord import command_list, interactions
 from shared.core.errors import PermanentError, TokenRefused, WrongState
 from tests.fake_client import FakeClient
-from tests.shared.channels.discord.test_send import BASE, refusal
+from tests.shared.channels.discord.sending import BASE, refusal
 
 APP = "1290000000000000001"
 OTHER = {"name": "dice", "type": 1, "description": "Roll", "options": [], "nsfw": False}

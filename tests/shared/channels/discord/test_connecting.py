@@ -9,7 +9,7 @@ import pytest
 from shared.channels.discord import connecting
 from shared.core.errors import ConfigInvalid, PermanentError, WrongState
 from tests.fake_client import FakeClient
-from tests.shared.channels.discord.test_send import BASE
+from tests.shared.channels.discord.sending import BASE
 
 APP = "1290000000000000001"
 OURS = "https://bot.example.com/webhooks/discord"

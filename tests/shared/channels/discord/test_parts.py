@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shared.channels.base import OutgoingFile, Part
 from shared.channels.discord import parts
 from shared.core.errors import FilesRefused
-from tests.shared.channels.discord.test_send import BASE, WEBHOOK, Platform, ok, refusal, send
+from tests.shared.channels.discord.sending import BASE, WEBHOOK, Platform, ok, refusal, send
 
 
 @pytest.fixture
@@ -72,21 +72,12 @@ def uploaded(request):
     }
 
 
-class Uploads(Platform):
-    """Takes bodies that are no JSON."""
-
-    def __call__(self, request):
-        self.requests.append(request)
-        self.calls.append(f"{request.method} {request.url}")
-        return self.answers[0]
-
-
 @pytest.mark.parametrize(
     ("age_ms", "call"),
     [(3_000, f"PATCH {WEBHOOK}/messages/@original"), (900_000, f"POST {BASE}/channels/200/messages")],
 )
 def test_files_are_sent_together_in_one_request_by_every_route(discord, files, age_ms, call):
-    platform = Uploads(ok())
+    platform = Platform(ok())
     part = Part("look @everyone", files=files(b"first", b"second"))
     assert send(discord, platform, age_ms=age_ms, part=part) == "4242"
     assert platform.calls == [call]
@@ -105,13 +96,13 @@ def test_files_are_sent_together_in_one_request_by_every_route(discord, files, a
 @pytest.mark.parametrize("answer", [refusal(413, 0), refusal(400, 40005), httpx.Response(413, text="<html>")])
 def test_files_that_discord_finds_too_large_leave_the_text(discord, files, answer):
     with pytest.raises(FilesRefused):
-        send(discord, Uploads(answer), part=Part("look", files=files(b"x")))
+        send(discord, Platform(answer), part=Part("look", files=files(b"x")))
 
 
 def test_a_file_that_has_changed_is_refused_before_anything_is_sent(discord, files):
     (file,) = files(b"first")
     file.path.write_bytes(b"longer than before")
-    platform = Uploads(ok())
+    platform = Platform(ok())
     with pytest.raises(FilesRefused):
         send(discord, platform, part=Part("look", files=(file,)))
     assert platform.calls == []

@@ -6,7 +6,7 @@ import httpx
 
 from shared.channels.base import Outgoing, Part, Poll
 from tests.fake_client import FakeClient
-from tests.shared.channels.discord.test_send import BASE, NOW, Platform, ok, send
+from tests.shared.channels.discord.sending import BASE, NOW, Platform, ok, send
 
 POLL = Poll("Lunch?", ("Pizza", "Noodles"), is_multiple=False, hours=24)
 

@@ -11,7 +11,7 @@ from shared.channels.discord.api_calls import nonce
 from shared.channels.discord.read_back import PAGE, PAGES, evidence, snowflake_before
 from shared.core.errors import RateLimited
 from tests.fake_client import FakeClient
-from tests.shared.channels.discord.test_send import BASE
+from tests.shared.channels.discord.sending import BASE
 
 APP = "1290000000000000001"
 NOW = 1_795_268_000_000

@@ -1,20 +1,12 @@
-"""``send`` and ``render`` of the Discord adapter, against a function that plays Discord."""
+"""``send`` of the Discord adapter, against a function that plays Discord."""
 
 import asyncio
-import json
-import re
 from urllib.parse import quote
 
 import httpx
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
-from shared.channels.base import Button, Outgoing, Part
-from shared.channels.discord import forms
 from shared.channels.discord.api_calls import RACE_MS, classify, race_wait_ms
-from shared.channels.discord.channel import DiscordChannel
-from shared.channels.discord.settings import DiscordSettings
 from shared.core.errors import (
     NotSent,
     OutcomeUnknown,
@@ -28,62 +20,8 @@ from shared.core.errors import (
     TokenRefused,
 )
 from shared.runtime.http_client import NoAnswer, RequestNotSent
-from tests.examples import examples
 from tests.fake_client import FakeClient
-
-NOW = 1_795_168_000_000
-TOKEN = "aW50ZXJhY3Rpb24-6_x.y"
-BOT = "MTI5MDAwMDAwMDAwMDAwMDAwMQ.Example.ExampleExampleExample"
-BASE = "http://127.0.0.1:1/api/v10"
-WEBHOOK = f"{BASE}/webhooks/1290000000000000001/{TOKEN}"
-MESSAGE = {"id": "4242", "content": "hi"}
-
-
-def ok():
-    return httpx.Response(200, json=MESSAGE)
-
-
-def refusal(status, code, message="no"):
-    return httpx.Response(status, json={"code": code, "message": message})
-
-
-class Platform:
-    """Gives the answers in turn, then repeats the last one."""
-
-    def __init__(self, *answers):
-        self.answers = list(answers)
-        self.calls = []
-        self.bodies = []
-        self.requests = []
-
-    def __call__(self, request):
-        self.requests.append(request)
-        self.calls.append(f"{request.method} {request.url}")
-        self.bodies.append(json.loads(request.content))
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-
-def send(adapter, platform, *, age_ms=3000, context=None, part=None, **changes):
-    usual = {
-        "response_id": 1,
-        "part_index": 0,
-        "platform_id": "200",
-        "thread_id": None,
-        "reply_to": "9",
-        "asked_at_ms": NOW - age_ms,
-        "is_first": True,
-    }
-    context = {"sealed_token": adapter.seal(TOKEN), "bot_is_there": True} if context is None else context
-    to = Outgoing(**{**usual, **changes}, context=context)
-
-    async def go():
-        sent = await adapter.send(part or Part("hi @everyone"), to, FakeClient(platform), now_ms=NOW)
-        return sent.message_id
-
-    return asyncio.run(go())
+from tests.shared.channels.discord.sending import BASE, BOT, MESSAGE, TOKEN, WEBHOOK, Platform, ok, refusal, send
 
 
 def test_the_first_part_replaces_the_thinking_message(discord):
@@ -269,149 +207,6 @@ def test_classify(status, payload, outcome, step):
     assert (result.outcome, result.step) == (outcome, step)
 
 
-# -- buttons, edits, answers to a press, direct chats -----------------------------------------------------------------
-
-YES, NO = Button("Approve", "7.0"), Button("Refuse", "7.1")
-ROWS = [
-    {
-        "type": 1,
-        "components": [
-            {"type": 2, "style": 2, "label": "Approve", "custom_id": "7.0"},
-            {"type": 2, "style": 2, "label": "Refuse", "custom_id": "7.1"},
-        ],
-    }
-]
-
-
-def press(discord, **changes):
-    """The context of a press of a button under message 55."""
-    return {"sealed_token": discord.seal(TOKEN), "bot_is_there": True, "message_id": "55", **changes}
-
-
-@pytest.mark.parametrize("changes", [{}, {"is_first": False}, {"context": {}}])
-def test_buttons_are_sent_with_the_message(discord, changes):
-    platform = Platform(ok())
-    send(discord, platform, buttons=(YES, NO), **changes)
-    assert platform.bodies[0]["components"] == ROWS
-
-
-def test_a_row_holds_five_buttons(discord):
-    platform = Platform(ok())
-    send(discord, platform, buttons=tuple(Button(str(number), f"1.{number}") for number in range(7)))
-    assert [len(row["components"]) for row in platform.bodies[0]["components"]] == [5, 2]
-
-
-def test_an_edit_changes_the_message_and_removes_its_buttons(discord):
-    platform = Platform(httpx.Response(200, json={"id": "55"}))
-    assert send(discord, platform, context={}, edits="55") == "55"
-    assert platform.calls == [f"PATCH {BASE}/channels/200/messages/55"]
-    assert platform.bodies[0]["components"] == []
-    assert "nonce" not in platform.bodies[0]
-    assert platform.requests[0].headers["authorization"] == f"Bot {BOT}"
-
-
-@pytest.mark.parametrize("code", [10008, 30046, 50005])
-def test_a_message_that_cannot_be_edited_is_sent_as_a_new_one(discord, code):
-    platform = Platform(refusal(404, code), ok())
-    assert send(discord, platform, context={}, edits="55") == "4242"
-    assert platform.calls[1] == f"POST {BASE}/channels/200/messages"
-    assert platform.bodies[1]["enforce_nonce"] is True
-
-
-def test_an_edit_without_an_answer_is_retried(discord):
-    with pytest.raises(OutcomeUnknown) as caught:
-        send(discord, Platform(NoAnswer("slow")), context={}, edits="55")
-    assert caught.value.is_repeatable
-
-
-def test_the_token_of_a_press_edits_the_message_with_the_button(discord):
-    platform = Platform(httpx.Response(200, json={"id": "55"}))
-    assert send(discord, platform, context={}, edits="55", click=press(discord)) == "55"
-    assert platform.calls == [f"PATCH {WEBHOOK}/messages/@original"]
-    assert platform.bodies[0]["components"] == []
-    assert "flags" not in platform.bodies[0]
-
-
-@pytest.mark.parametrize(("age_ms", "code"), [(3000, 10062), (3000, 50027), (900_000, None)])
-def test_after_the_token_of_a_press_expires_the_bot_edits_the_message(discord, age_ms, code):
-    platform = Platform(*([refusal(404, code)] if code else []), httpx.Response(200, json={"id": "55"}))
-    assert send(discord, platform, context={}, edits="55", click=press(discord), age_ms=age_ms) == "55"
-    assert platform.calls[-1] == f"PATCH {BASE}/channels/200/messages/55"
-
-
-def test_a_press_of_one_message_can_change_another(discord):
-    """@original is the message with the button, and no other."""
-    platform = Platform(httpx.Response(200, json={"id": "54"}))
-    assert send(discord, platform, context={}, edits="54", click=press(discord)) == "54"
-    assert platform.calls == [f"PATCH {BASE}/channels/200/messages/54"]
-
-
-def test_a_message_that_is_gone_for_the_bot_is_not_retried(discord):
-    """Only a call with the token of the press can be too early for Discord."""
-    platform = Platform(refusal(404, 10008), ok())
-    assert send(discord, platform, context={}, edits="54", click=press(discord), age_ms=100) == "4242"
-    assert platform.calls[1] == f"POST {WEBHOOK}"
-
-
-def test_only_the_person_who_pressed_sees_the_answer_to_a_press(discord):
-    platform = Platform(ok())
-    assert send(discord, platform, context={}, click=press(discord)) == "4242"
-    assert platform.calls == [f"POST {WEBHOOK}"]
-    assert platform.bodies[0]["flags"] & 64
-
-
-LINK = Part("See https://example.com/?what-an-agent-knows")
-SUPPRESS_EMBEDS = 4
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},  # in place of "thinking"
-        {"is_first": False, "part_index": 1},
-        {"age_ms": 900_000},
-        {"context": {}},
-    ],
-)
-def test_discord_fetches_no_link_of_an_answer_unless_the_account_wants_previews(monkeypatch, discord, changes):
-    """An address may carry what the agent knows, and a preview fetches it without a click."""
-    platform = Platform(ok())
-    send(discord, platform, part=LINK, **changes)
-    assert platform.bodies[0]["flags"] & SUPPRESS_EMBEDS
-
-    monkeypatch.setenv("DISCORD_LINK_PREVIEWS", "1")
-    send(DiscordChannel(DiscordSettings.load()), platform, part=LINK, **changes)
-    assert not platform.bodies[1]["flags"] & SUPPRESS_EMBEDS
-
-
-def test_a_message_that_takes_the_place_of_one_that_is_gone_has_no_preview_either(discord):
-    platform = Platform(refusal(404, 10008), ok())
-    send(discord, platform, part=LINK, context={}, edits="54", click=press(discord), age_ms=100)
-    assert ["flags" in body for body in platform.bodies] == [False, True]
-    assert platform.bodies[1]["flags"] & SUPPRESS_EMBEDS
-
-
-@pytest.mark.parametrize(("age_ms", "calls"), [(3000, 1), (900_000, 0)])
-def test_in_a_guild_only_the_token_of_a_press_answers_it(discord, age_ms, calls):
-    """A message of the bot would be read by everybody in the channel."""
-    platform = Platform(refusal(404, 10015), ok())
-    with pytest.raises(PermanentError, match="only the person who pressed may read this"):
-        send(discord, platform, context={}, click=press(discord, guild_id="1"), age_ms=age_ms)
-    assert len(platform.calls) == calls
-
-
-def test_in_a_direct_chat_the_bot_answers_a_press_after_its_token_has_expired(discord):
-    platform = Platform(refusal(404, 10015), ok())
-    assert send(discord, platform, context={}, click=press(discord)) == "4242"
-    assert platform.calls[1] == f"POST {BASE}/channels/200/messages"
-
-
-def test_an_answer_to_a_press_that_discord_does_not_know_yet_is_retried(discord):
-    with pytest.raises(RetryableError) as caught:
-        send(discord, Platform(refusal(404, 10015)), context={}, click=press(discord), age_ms=100)
-    assert caught.value.retry_after_ms == 250
-
-
 def open_direct(discord, platform):
     async def go():
         return await discord.open_direct("80000000000000001", FakeClient(platform))
@@ -444,78 +239,6 @@ def test_a_failure_to_open_a_direct_chat_is_retryable_or_permanent(discord, answ
         open_direct(discord, Platform(answer))
     assert type(caught.value) is error
     assert not getattr(caught.value, "may_have_arrived", False)
-
-
-# -- rendering --------------------------------------------------------------------------------------------------------
-
-
-def units(text):
-    """UTF-16 code units, counted independently of the code under test."""
-    return len(text.encode("utf-16-le")) // 2
-
-
-def render(text):
-    return [part.text for part in DiscordChannel(DiscordSettings.load()).render(text)]
-
-
-def words_of(pieces):
-    """Every visible character, without the fences that a cut adds."""
-    lines = [line for piece in pieces for line in piece.split("\n") if not re.match(r"^\s*(>\s*)*(`{3,}|~{3,})", line)]
-    return "".join("".join(lines).split())
-
-
-LINES = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="|-"), max_size=400)
-TEXTS = st.lists(
-    LINES | st.sampled_from(["```", "```py", "~~~", "````", "> ```", "", "# t", "- a", "👩‍👩‍👧‍👦" * 30, "x" * 2500]),
-    min_size=1,
-    max_size=60,
-).map("\n".join)
-
-
-@examples(200)
-@given(TEXTS)
-@example("~" * 20000)
-@example("`" * 20000)
-@example("```py\n" + "x" * 9000)
-def test_every_part_fits_and_no_visible_character_is_lost(text):
-    pieces = render(text)
-    assert all(1 <= len(piece) <= units(piece) <= 2000 and piece.strip() for piece in pieces)
-    assert words_of(pieces) == words_of([text])
-
-
-def test_markdown_is_sent_unchanged():
-    text = "# Title\n\n**b** _i_ [l](https://e.org) <t:1>\n\n- a\n- b\n\n```py\nx\n```"
-    assert render(text) == [text]
-
-
-def test_an_oversized_code_block_is_reopened_with_its_language():
-    pieces = render("intro\n```py\n" + "print('x')\n" * 500 + "```\nend")
-    assert len(pieces) > 2
-    assert all(piece.count("```") % 2 == 0 for piece in pieces)
-    assert all(piece.startswith("```py\n") for piece in pieces[1:])
-    assert sum(piece.count("print('x')") for piece in pieces) == 500
-
-
-def test_a_table_becomes_a_code_block():
-    assert render("before\n\n| a | b |\n|---|---|\n| 1 | 中 |\n\nafter") == [
-        "before\n\n```\na | b\n--+---\n1 | 中\n```\n\nafter"
-    ]
-
-
-def test_a_link_in_a_table_shows_its_address():
-    """A table becomes code, where nothing can be clicked."""
-    (text,) = render("| page | by |\n|---|---|\n| [one](https://e.org/1) | Ana |")
-    assert "one (https://e.org/1) | Ana" in text
-
-
-def test_a_cut_falls_between_paragraphs_where_possible():
-    pieces = render("\n\n".join(["word " * 120] * 6))
-    assert all(piece.count("word") % 120 == 0 for piece in pieces)
-
-
-@pytest.mark.parametrize("text", ["", " ", "\n\n", "\x00"])
-def test_a_text_without_visible_content_has_no_part(text):
-    assert render(text) == []
 
 
 @pytest.mark.parametrize(
@@ -562,28 +285,3 @@ def test_an_answer_whose_thread_cannot_be_made_goes_nowhere_else(discord, answer
     with pytest.raises(error):
         send(discord, platform, **THREAD)
     assert platform.calls == [MADE]
-
-
-@pytest.mark.parametrize(
-    ("changes", "labels"),
-    [
-        ({}, ["Reply"]),
-        ({"is_first": False, "part_index": 1}, ["Reply"]),
-        ({"is_last": False}, None),
-        ({"buttons": (Button("Yes", "y"),)}, ["Yes"]),
-        ({"context": {"guild_id": "1"}}, None),  # typed by a person, who can type on
-        ({"edits": "5"}, []),
-    ],
-)
-def test_a_reply_button_stands_under_the_end_of_an_answer_where_it_is_wanted(monkeypatch, discord, changes, labels):
-    context = {"sealed_token": discord.seal(TOKEN), "bot_is_there": True, "interaction_id": "1"}
-    platform = Platform(ok())
-    send(discord, platform, **{"context": context, **changes})
-    assert "Reply" not in json.dumps(platform.bodies)
-
-    monkeypatch.setenv("DISCORD_REPLY_BUTTON", "1")
-    send(DiscordChannel(DiscordSettings.load()), platform, **{"context": context, **changes})
-    rows = platform.bodies[1].get("components")
-    assert (rows if rows is None else [key["label"] for row in rows for key in row["components"]]) == labels
-    if labels == ["Reply"]:
-        assert rows[0]["components"][0]["custom_id"] == forms.REPLY

@@ -28,27 +28,10 @@ from shared.core.errors import (
 from shared.runtime.http_client import NoAnswer, RequestNotSent
 from tests.examples import examples
 from tests.fake_client import FakeClient
-from tests.shared.channels.telegram.sending import NOW, outgoing, refusal
+from tests.shared.channels.telegram.sending import NOW, Platform, outgoing, refusal
 
 TOKEN = "7100200300:AAExampleExampleExampleExampleExample"
 DONE = {"ok": True, "result": True}
-
-
-class Platform:
-    """Gives the answers in turn, then repeats the last one."""
-
-    def __init__(self, *answers):
-        self.answers = list(answers)
-        self.calls = []
-        self.urls = []
-
-    def __call__(self, request):
-        self.calls.append((request.url.path.rpartition("/")[2], json.loads(request.content or b"{}")))
-        self.urls.append(str(request.url))
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
 
 
 # -- reactions --------------------------------------------------------------------------------------------------------

@@ -25,26 +25,18 @@ from shared.core.errors import (
 )
 from shared.runtime.http_client import NoAnswer
 from tests.fake_client import FakeClient
-from tests.shared.channels.telegram.sending import NOW, outgoing, refusal
+from tests.shared.channels.telegram import sending
+from tests.shared.channels.telegram.sending import NOW, SENT, outgoing, refusal
 
-SENT = {"ok": True, "result": {"message_id": 77}}
 ALBUM = {"ok": True, "result": [{"message_id": 77}, {"message_id": 78}, {"message_id": 79}]}
 GROUP = {"platform_id": "-100", "thread_id": "17", "reply_to": "12"}
 
 
-class Platform:
-    """Reads every call: its method, its parameters, and the files by the names of their parts."""
-
-    def __init__(self, *answers):
-        self.answers = list(answers)
-        self.calls = []
-
-    def __call__(self, request):
-        self.calls.append((request.url.path.rpartition("/")[2], *_read(request)))
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
+class Platform(sending.Platform):
+    @property
+    def calls(self):
+        """Each call: its method, its parameters, and the files by the names of their parts."""
+        return [(method, *_read(request)) for method, request in zip(self.methods, self.requests, strict=True)]
 
 
 def _read(request):
