@@ -6,7 +6,7 @@ import httpx
 
 from tests.shared.channels.conftest import TELEGRAM_SECRET, TELEGRAM_TOKEN
 from tests.shared.channels.kits import ChannelKit, Recorded
-from tests.shared.channels.telegram.test_receive import CASES, EVENTS, IN_CONTEXT, READ, request
+from tests.shared.channels.telegram.receiving import CASES, EVENTS, IN_CONTEXT, READ, request
 
 CONTENT = b"\x89PNG\r\n\x1a\n0123456789"
 
