@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 
 from shared.channels.base import Outgoing, Part
+from shared.channels.telegram.channel import TelegramChannel
 from tests.fake_client import Answering, FakeClient
 
 NOW = 1_795_168_000_000
@@ -48,5 +49,5 @@ def reply(**changes: Any) -> Outgoing:
     return outgoing(**{"reply_to": "12", **changes})
 
 
-def send(adapter: Any, platform: Platform, to: Outgoing | None = None, part: Part = PART) -> str | None:
+def send(adapter: TelegramChannel, platform: Platform, to: Outgoing | None = None, part: Part = PART) -> str | None:
     return asyncio.run(adapter.send(part, to or reply(), FakeClient(platform), now_ms=NOW)).message_id
