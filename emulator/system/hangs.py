@@ -24,14 +24,13 @@ async def look(function: Function, gateway: Gateway, state: StateFolder) -> None
 
 def _why(name: str, pid: int, state: StateFolder) -> str:
     """What is known of the process, and what to do."""
-    # Late: mostly none hangs.
-    from shared.db.engine.writer_process.remote import ON_THE_DISK, STOPPED, why_it_hangs
-    from shared.runtime import signs_of_life
+    from shared.db.engine.writer_process.remote import ON_THE_DISK, STOPPED, why_it_hangs  # late: mostly none hangs
+    from shared.runtime import kick  # as above
 
     reason = why_it_hangs(pid, STOPPED | ON_THE_DISK)
-    silent_ms = signs_of_life.silent_ms(state.run, name)
+    silent_ms = kick.silent_ms(state.run, name)
     facts = [f"its process {pid} does not answer within {LIMIT_S:.0f} s"]
     facts += [reason] if reason else []
-    facts += [signs_of_life.sentence(silent_ms)] if silent_ms else []
+    facts += [kick.silence(silent_ms)] if silent_ms else []
     log, kill = (command_line(f"{command} {name}", state.path) for command in ("logs", "fault kill"))
     return f"{', '.join(facts)}. Its log: `{log}`. To start another one: `{kill}`"

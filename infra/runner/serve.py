@@ -32,7 +32,7 @@ from shared.core import logs, page_links
 from shared.core.errors import ConfigInvalid, PostroomError, UnknownName
 from shared.core.settings import Settings
 from shared.core.time.durations import parse_ms
-from shared.runtime.signs_of_life import SignsOfLife
+from shared.runtime.kick import SignsOfLife
 
 log = logs.get()
 

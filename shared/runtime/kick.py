@@ -2,6 +2,9 @@
 
 A listener binds ``<run_dir>/<name>.sock``; a kick is one byte, sent without waiting. A full queue means that a wake-up
 is already on its way. A missing listener means that there is nothing to wake. Neither is an error.
+
+Signs of life: the runner touches a file for each function beside the sockets, while the function's event loop turns. A
+process that hangs or is stopped keeps its sockets, so only the age of this file tells, and since when.
 """
 
 import contextlib
@@ -10,10 +13,13 @@ import socket
 from pathlib import Path
 
 from shared.core.errors import ConfigInvalid
-from shared.db.engine.owner_only import make_folder
-from shared.runtime import signs_of_life
+from shared.core.time import clock
+from shared.core.time.durations import time_span
+from shared.db.engine.owner_only import FILE, make_folder
 
 _PATH_LIMIT = 107  # bytes of a Unix socket's path, from sys/un.h
+SILENT_MS = 30_000  # a machine that is busy delays a sign by some seconds
+_SIGN_EVERY_MS = 5000
 _LONGEST_NAME = len("dispatch.4194304")  # with the largest process id of Linux
 
 
@@ -50,7 +56,7 @@ class Kicker:
 
     def is_heard(self, name: str) -> bool:
         """Whether there is a listener called *name*, and its process gives signs of life."""
-        return self.has_listener(name) and not signs_of_life.silent_ms(self._run_dir, name)
+        return self.has_listener(name) and not silent_ms(self._run_dir, name)
 
     def close(self) -> None:
         self._socket.close()
@@ -87,3 +93,41 @@ class Listener:
         self._socket.close()
         if self._path.exists() and self._path.stat().st_ino == self._inode:
             self._path.unlink(missing_ok=True)
+
+
+class SignsOfLife:
+    """Those of the process of one function; *run*: the folder of sockets."""
+
+    def __init__(self, run: Path, name: str) -> None:
+        self._file = _sign(run, name)
+        self._given_ms = 0
+
+    def give(self) -> None:
+        """Touch the file, unless that was done just now. A full disk or a lost folder must not end the process."""
+        now_ms = clock.machine_ms()
+        if 0 <= now_ms - self._given_ms < _SIGN_EVERY_MS:
+            return
+        self._given_ms = now_ms
+        with contextlib.suppress(OSError):
+            make_folder(self._file.parent)
+            self._file.touch(mode=FILE)
+            os.utime(self._file, ns=(now_ms * 1_000_000,) * 2)
+
+
+def silent_ms(run: Path, name: str) -> int:
+    """For how long the function has given no sign of life; 0 where none is due yet, or no runner gives any."""
+    try:
+        last_ms = _sign(run, name).stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return 0
+    silent = clock.machine_ms() - last_ms
+    return silent if silent >= SILENT_MS else 0
+
+
+def silence(for_ms: int) -> str:
+    """The clause that tells of it. Pure."""
+    return f"it has given no sign of life for {time_span(for_ms)}"
+
+
+def _sign(run: Path, name: str) -> Path:
+    return run / f"{name}.alive"

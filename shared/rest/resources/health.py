@@ -17,7 +17,7 @@ from shared.db.replica.sync import sync
 from shared.rest.http.endpoint import endpoint
 from shared.rest.http.service import Service
 from shared.rest.resources.replication.replica import overdue
-from shared.runtime import signs_of_life
+from shared.runtime import kick
 
 _KICKED = {"dispatch": "no agent's turn begins", "deliver": "no response is sent"}
 _SWEEP_OVERDUE_MS = 5 * 60_000  # it is due every minute, and takes at most one
@@ -112,11 +112,11 @@ async def get_health(service: Service) -> HealthView:
 def _stop(service: Service, name: str) -> str:
     """What does not go on without the function; of a process that hangs, since when, and what to do."""
     sentence = f"{name} does not run: {_KICKED[name]}"
-    silent_ms = signs_of_life.silent_ms(service.settings.sockets, name)
+    silent_ms = kick.silent_ms(service.settings.sockets, name)
     if not silent_ms or not service.kicker.has_listener(name):
         return sentence
     return (
-        f"{sentence}. Its process hangs: {signs_of_life.sentence(silent_ms)}. Restart its service; in an emulator: "
+        f"{sentence}. Its process hangs: {kick.silence(silent_ms)}. Restart its service; in an emulator: "
         f"emulator fault kill {name}"
     )
 

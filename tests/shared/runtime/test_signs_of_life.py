@@ -3,9 +3,8 @@
 import os
 
 from shared.core.time import clock
-from shared.runtime import signs_of_life
-from shared.runtime.kick import Kicker, Listener
-from shared.runtime.signs_of_life import SILENT_MS, SignsOfLife
+from shared.runtime import kick
+from shared.runtime.kick import SILENT_MS, Kicker, Listener, SignsOfLife
 
 LONG_MS = 51 * 3_600_000 + 1_800_000
 
@@ -20,18 +19,18 @@ def test_a_sign_ends_the_silence_and_is_for_its_owner_alone(tmp_path):
     run = tmp_path / "run"
     signs = SignsOfLife(run, "deliver")
     signs.give()
-    assert signs_of_life.silent_ms(run, "deliver") == 0
+    assert kick.silent_ms(run, "deliver") == 0
     assert (run / "deliver.alive").stat().st_mode & 0o777 == 0o600
 
     grow_silent(run, "deliver", LONG_MS)
-    assert signs_of_life.silent_ms(run, "deliver") >= LONG_MS
+    assert kick.silent_ms(run, "deliver") >= LONG_MS
     SignsOfLife(run, "deliver").give()
-    assert signs_of_life.silent_ms(run, "deliver") == 0
+    assert kick.silent_ms(run, "deliver") == 0
 
 
 def test_a_short_silence_is_none(tmp_path):
     grow_silent(tmp_path, "deliver", SILENT_MS // 2)
-    assert signs_of_life.silent_ms(tmp_path, "deliver") == 0
+    assert kick.silent_ms(tmp_path, "deliver") == 0
 
 
 def test_a_sign_just_after_another_writes_nothing(tmp_path):
