@@ -77,7 +77,7 @@ _WAKING = (  # they leave work to others
     "settled_waits",
     "bounded_waits",
 )
-_LONGEST_S = 40.0  # of one sweep, less than the runner's limit; the next sweep continues
+_LONGEST_S = 40.0  # for all batches of one sweep, less than the runner's limit; the next sweep continues
 
 _LONG = ("message", "content", "files")
 _OF_MESSAGES = ReadAhead("messages", _LONG, (("message_id",), ("channel", "event_key", "agent")))
@@ -130,11 +130,11 @@ class Sweep(FunctionService):
         return swept
 
     async def _work(self, now_ms: int) -> Swept:
-        swept = Swept()
-        await self._rescue(swept, now_ms)
+        swept, until_s = Swept(), clock.monotonic_s() + self.longest_s
+        await self._rescue(swept, now_ms, until_s)
         await self._try(swept, "heartbeat", lambda conn: meta.put(conn, "heartbeat_at", str(now_ms)))
-        await self._bound_waits(swept, now_ms)
-        await self._run_chores(swept, self._chores(now_ms))
+        await self._bound_waits(swept, now_ms, until_s)
+        await self._run_chores(swept, self._chores(now_ms), until_s)
         await self._work_in_thread(swept, now_ms)
         if any(swept.counts[each] for each in _WAKING):
             self.kick("dispatch", "deliver")
@@ -151,14 +151,14 @@ class Sweep(FunctionService):
         for name, do in work.items():
             await self._count_in_thread(swept, name, do)
 
-    async def _bound_waits(self, swept: Swept, now_ms: int) -> None:
+    async def _bound_waits(self, swept: Swept, now_ms: int, until_s: float) -> None:
         """Where the clock was set back, let no row wait longer for it. Mostly there is none, and nothing is written."""
         name, lease_ms = "bounded_waits", self.settings.lease_ms
         count = partial(waits.count, lease_ms=lease_ms, now_ms=now_ms)
         await self._count_in_thread(swept, name, lambda: count(self._reader()))
         if swept.counts[name]:
             bound = partial(waits.bound, lease_ms=lease_ms, now_ms=now_ms)
-            await self._run_chores(swept, {name: repeated(bound)})
+            await self._run_chores(swept, {name: repeated(bound)}, until_s)
 
     async def _count_in_thread(self, swept: Swept, name: str, do: Callable[[], int]) -> None:
         swept.counts[name] = 0
@@ -173,7 +173,7 @@ class Sweep(FunctionService):
             self.reader = open_connection(self.settings.db, readonly=True)
         return self.reader
 
-    async def _rescue(self, swept: Swept, now_ms: int) -> None:
+    async def _rescue(self, swept: Swept, now_ms: int, until_s: float) -> None:
         """Fail the turns and sends whose lease ran out, so that they are tried again."""
         chores = {
             "rescued_turns": repeated(partial(self._rescue_turns, now_ms=now_ms), most=_SMALL_BATCH),
@@ -181,9 +181,9 @@ class Sweep(FunctionService):
         }
         swept.counts |= dict.fromkeys(chores, 0)
         places: dict[str, Any] = dict.fromkeys(chores)
-        deadline = clock.monotonic_s() + self.longest_s
-        while places and clock.monotonic_s() < deadline:
+        while places and clock.monotonic_s() < until_s:
             await self._run_round(swept, chores, places)
+        swept.left += places
         if any(swept.counts[name] for name in chores):
             self.kick("dispatch", "deliver")
 
@@ -259,17 +259,16 @@ class Sweep(FunctionService):
             }
         return chores
 
-    async def _run_chores(self, swept: Swept, chores: dict[str, Chore]) -> None:
+    async def _run_chores(self, swept: Swept, chores: dict[str, Chore], until_s: float) -> None:
         """Run one batch of each chore, then another of each that is not done, until all are done or the time is up."""
         swept.counts |= dict.fromkeys(chores, 0)
         places: dict[str, Any] = dict.fromkeys(chores)
-        deadline = clock.monotonic_s() + self.longest_s
         for size in self.sizes.values():
             size.begin_again()
-        while places and clock.monotonic_s() < deadline:
+        while places and clock.monotonic_s() < until_s:
             await self._run_round(swept, chores, places)
-            await self._relieve_log(swept, until_s=deadline if places else 0.0)
-        swept.left = list(places)
+            await self._relieve_log(swept, until_s=until_s if places else 0.0)
+        swept.left += places
 
     async def _run_round(self, swept: Swept, chores: dict[str, Chore], places: dict[str, Any]) -> None:
         """Run one batch of each chore that has a place in *places*, and move or remove its place."""

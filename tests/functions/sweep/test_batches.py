@@ -1,6 +1,7 @@
 """How the batches of a sweep keep the write lock only for what needs it."""
 
 import asyncio
+import math
 import threading
 
 import apsw
@@ -128,7 +129,7 @@ def test_a_sweep_that_is_cut_off_ends_what_it_does_in_another_thread_before_it_c
     async def go():
         service = Sweep(Settings.load())
         chore = Chore(lambda *_: (0, None), read_ahead=read)
-        cut_off = asyncio.create_task(service._run_chores(Swept(), {"slow": chore}))
+        cut_off = asyncio.create_task(service._run_chores(Swept(), {"slow": chore}, math.inf))
         await asyncio.to_thread(begun.wait, 60)
         cut_off.cancel()
         await asyncio.wait([cut_off])

@@ -12,6 +12,7 @@ from shared.conversation.access import requests
 from shared.conversation.inbound import pairing
 from shared.core import ids
 from shared.core.settings import Settings
+from shared.core.time import clock
 from shared.db.access import approvals, dropped, questions, rates
 from shared.db.engine import meta
 from shared.db.engine.connection import rows, transaction
@@ -301,6 +302,32 @@ def test_a_sweep_that_takes_too_long_leaves_the_rest_to_the_next(conn):
     swept = run(partial(Sweep, longest_s=0.0), NOW + 2 * DAY)
     assert (swept.counts["pruned_messages"], "pruned_messages" in swept.left) == (0, True)
     assert done(sweep_at(NOW + 2 * DAY)) == {"pruned_messages": 602}
+
+
+class HurryingClocks(clock.MachineClocks):
+    """A second passes between any two looks."""
+
+    looks = 0.0
+
+    def monotonic_s(self):
+        self.looks += 1
+        return self.looks
+
+
+def test_the_time_of_a_sweep_is_that_of_all_its_parts(conn):
+    """Rescues, waits and chores once had 40 s each, and the runner cut the sweep off after 50."""
+    completed(conn, 3)
+    put(conn)
+    take(conn)
+    clock.run_on(HurryingClocks())
+    try:
+        swept = run(partial(Sweep, longest_s=1.5), NOW + 2 * DAY)
+    finally:
+        clock.run_on(clock.MachineClocks())
+    assert (swept.counts["rescued_turns"], swept.counts["pruned_messages"]) == (1, 0)
+    assert "pruned_messages" in swept.left
+    assert "rescued_turns" not in swept.left
+    assert done(sweep_at(NOW + 2 * DAY))["pruned_messages"] > 0
 
 
 def test_a_sweep_leaves_its_heartbeat(conn):
