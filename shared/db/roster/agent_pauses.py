@@ -81,7 +81,7 @@ _PAUSE = """
     ON CONFLICT (agent) DO UPDATE
        SET state = 'paused', code = excluded.code, reason = excluded.reason, paused_by = excluded.paused_by,
            until = excluded.until, tried_at = NULL, checks = checks + 1,
-           since = iif(code = excluded.code, since, excluded.since),
+           since = iif(code = excluded.code AND excluded.until IS NULL, since, excluded.since),
            check_at = iif(excluded.check_at IS NULL, NULL, :now + min(:first << min(checks + 1, 20), :longest))
      WHERE state = 'trying'
 """
@@ -100,6 +100,7 @@ def pause(
     """Pause the agent. False: it is paused already, or does not exist, and nothing changes.
 
     Only a pause that is Postroom's, and has no end of its own, is checked: a minute from now, later after each trial.
+    One with an end begins anew after each trial: the one before ended when it said.
     The reason is kept without its full stop: it stands within other sentences.
     """
     reason = reason.removesuffix(".")

@@ -52,6 +52,15 @@ def pause_agent(conn, **until):
         agent_pauses.pause(conn, "busy", "quota", "used up", now_ms=NOW, **until)
 
 
+def use_up_again(conn):
+    """Its first wait was longer."""
+    make_agent(conn, "busy")
+    with transaction(conn):
+        agent_pauses.pause(conn, "busy", "quota", "used up", until=NOW - HOUR, now_ms=NOW - 9 * HOUR)
+        agent_pauses.try_again(conn, "busy", now_ms=NOW - HOUR)
+        agent_pauses.pause(conn, "busy", "quota", "used up", until=NOW + 9000, now_ms=NOW)
+
+
 def make_bot(conn):
     with transaction(conn):
         rows(
@@ -88,6 +97,7 @@ CASES = {
     "a token that is refused": (refuse_token, "channel_pauses.check_at", 600_000),
     "an agent that can't work": (pause_agent, "agent_pauses.check_at", HOUR),
     "a quota that is used up": (lambda conn: pause_agent(conn, until=NOW + 9000), "agent_pauses.until", 9000),
+    "a quota that is used up again": (use_up_again, "agent_pauses.until", 9000),
     "a bot that can't be set up": (make_bot, "accounts.retry_at", HOUR),
 }
 BEGINNINGS = pytest.mark.parametrize(("begin", "where", "longest_ms"), CASES.values(), ids=CASES)

@@ -69,6 +69,17 @@ def test_a_failure_on_trial_is_the_same_pause_told_to_nobody_again_and_checked_l
     assert agent_pauses.find(conn, "assistant").since == NOW
 
 
+def test_a_quota_that_is_used_up_again_is_so_since_then_and_told_to_nobody_again(conn):
+    """Its first pause ended when it said. A person read that the agent had been paused all the time since."""
+    pause(conn, "quota", until=NOW + 5 * HOUR)
+    assert told(conn, "chat:1")
+    call(conn, "try_again", "assistant", now_ms=NOW + 5 * HOUR)
+    pause(conn, "quota", until=NOW + 10 * HOUR, now_ms=NOW + 5 * HOUR + 50 * MINUTE)
+    found = agent_pauses.find(conn, "assistant")
+    assert (found.since, found.until) == (NOW + 5 * HOUR + 50 * MINUTE, NOW + 10 * HOUR)
+    assert not told(conn, "chat:1")
+
+
 def test_another_failure_on_trial_is_told_anew(conn):
     pause(conn)
     told(conn, "chat:1")
