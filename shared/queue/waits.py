@@ -79,7 +79,8 @@ WAITS = (
         "id",
         "deliver_after",
         "failed_at",
-        waiting="status = 'pending' AND failure IS NOT NULL",
+        # The second: retried by hand, and due at that instant.
+        waiting="status = 'pending' AND (failure IS NOT NULL OR deliver_after = failed_at)",
         found_by="responses_delayed",
     ),
     Wait("responses", "id", "lease", longest=":lease", waiting="status = 'delivering'"),

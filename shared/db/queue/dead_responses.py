@@ -26,7 +26,7 @@ def retry(conn: apsw.Connection, response_id: int, *, now_ms: int) -> None:
         """
         UPDATE responses
            SET status = 'pending', retry_count = 0, last_error = NULL, failure = NULL, part_started = NULL,
-               unsent_since = NULL, deliver_after = :now
+               unsent_since = NULL, deliver_after = :now, failed_at = :now
          WHERE id = :id AND status = 'dead'
         RETURNING message_id, agent, channel
         """,

@@ -2,9 +2,10 @@
 
 import pytest
 
-from shared.core.errors import PlatformDown, RateLimited, RetryableError, TokenRefused
+from shared.core.errors import PermanentError, PlatformDown, RateLimited, RetryableError, TokenRefused
 from shared.db.access import albums
 from shared.db.engine.connection import rows, scalar, transaction
+from shared.db.queue import dead_responses
 from shared.db.roster import accounts, agent_pauses
 from shared.queue import deliveries, turns, waits
 from shared.queue.platforms import pauses
@@ -32,6 +33,12 @@ def fail_send(conn, error):
     response = send(conn)
     with transaction(conn):
         deliveries.fail(conn, response, error, POLICY, now_ms=NOW)
+
+
+def retry_by_hand(conn):
+    fail_send(conn, PermanentError("403"))
+    with transaction(conn):
+        dead_responses.retry(conn, 1, now_ms=NOW)
 
 
 def album(conn):
@@ -81,6 +88,7 @@ CASES = {
     "a turn whose process is gone": (lambda conn: put(conn) and take(conn), "messages.lease", LEASE),
     "its context": (lambda conn: put(conn, trigger=False) and put(conn) and take(conn), "messages.lease", LEASE),
     "a retry of a send": (lambda conn: fail_send(conn, RetryableError("reset")), "responses.deliver_after", 2500),
+    "an answer that is retried by hand": (retry_by_hand, "responses.deliver_after", 0),
     "a wait that a platform asked for": (
         lambda conn: fail_send(conn, RateLimited("429", 3000)),
         "responses.deliver_after",
