@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from emulator.moving.source import FoundFile, SourceFolder
+from shared.agents import own_files
 from shared.db.roster.destinations import slug
 
 _MOST_TEXT = 200_000  # characters of a file, as REST takes it
 _MOST_FILES = 500  # of one agent: more is a project, and no memory
 _LONGEST_PATH = 500
-_INSTRUCTIONS = ("agents.md", "claude.md", "claude.local.md")
 _RESERVED = ("operator", "user")
 CHANNELS = ("telegram", "discord")
 
@@ -104,7 +104,7 @@ class MovePlan:
         do = f"copy it into the folder of {agent}"
         if any(part.startswith(".") for part in path.split("/")):
             self.leave(where, "it is hidden, and only visible files are sent to an agent's folder", do)
-        elif path.rpartition("/")[2].lower() in _INSTRUCTIONS:
+        elif own_files.is_read_by_programs(path):
             self.leave(where, "programs read it by themselves, so no import writes it", "add it to the instructions")
         elif is_large or (text is not None and len(text) > _MOST_TEXT):
             self.leave(where, f"it has more than {_MOST_TEXT:,} characters", do)

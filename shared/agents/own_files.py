@@ -13,9 +13,15 @@ from typing import BinaryIO, Literal
 
 from shared.core.errors import ConfigInvalid
 
+_INSTRUCTIONS = ("agents.md", "claude.md", "claude.local.md")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def is_read_by_programs(path: str) -> bool:
+    """Whether agents' programs read such a file by themselves, as instructions: an import brings none. Pure."""
+    return path.rpartition("/")[2].lower() in _INSTRUCTIONS
 
 
 def make_folder(agent_folder: Path, name: str) -> Path:

@@ -16,7 +16,6 @@ from shared.rest.resources.moving.plan import ImportBody
 from shared.roster.agents_and_teams import known_agent
 
 _LARGEST_PLAN = 4 * 1024 * 1024  # bytes: it is sent whole, so that all of it is made or nothing
-_INSTRUCTIONS = ("agents.md", "claude.md", "claude.local.md")  # programs read them by themselves
 
 
 class CheckQuery(Query):
@@ -102,7 +101,7 @@ def _check_path(path: str) -> None:
     parts = path.split("/")
     if not path.isprintable() or any(part in ("", "..") or part.startswith(".") for part in parts):
         raise RequestRefused(400, f"path: {path!r} is not a path of visible files below the agent's folder")
-    if parts[-1].lower() in _INSTRUCTIONS:
+    if own_files.is_read_by_programs(path):
         raise RequestRefused(400, f"path: programs read {parts[-1]} by themselves: send the text as instructions")
 
 
