@@ -9,7 +9,7 @@ from shared.db.views.schedules import run_calendar
 from shared.queue import series, turns
 from shared.queue.series import When
 from shared.queue.turns import TurnReply
-from tests.shared.queue.test_series import DAILY, DAY, HOUR, NINE, ONCE, Messages, Responses, do
+from tests.shared.queue.series.kinds import DAILY, DAY, HOUR, NINE, ONCE, Messages, Responses, do
 
 MIDNIGHT = NINE - 9 * HOUR
 MINUTE = 60_000

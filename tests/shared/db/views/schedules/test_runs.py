@@ -8,7 +8,7 @@ from shared.db.views.schedules import runs
 from shared.queue import cancellations, series, turns
 from shared.queue.series import When
 from shared.queue.turns import TurnReply
-from tests.shared.queue.test_series import DAILY, DAY, HOUR, NINE, Messages, Responses, do
+from tests.shared.queue.series.kinds import DAILY, DAY, HOUR, NINE, Messages, Responses, do
 from tests.support import column
 
 ON_TIME = NINE + 2000

@@ -11,16 +11,11 @@ from shared.db.queue.schedules import missed_runs
 from shared.db.queue.schedules.settings import ScheduleSettings
 from shared.queue import series
 from shared.queue.series import CALLED_OFF, TOO_LATE, Change, When
-from tests.shared.queue.test_series import DAY, HOUR, NINE, Messages, Responses, do, live, told
+from tests.shared.queue.series.kinds import DAY, HOUR, NINE, Responses, do, live, told
 from tests.support import NOW, column
 
 MINUTE = 60_000
 SKIP = ScheduleSettings("skip")
-
-
-@pytest.fixture(params=[Messages, Responses], ids=["messages", "responses"])
-def kind(request, conn):
-    return request.param(conn)
 
 
 def daily(**settings):

@@ -16,7 +16,7 @@ from shared.db.queue.schedules.settings import ScheduleSettings
 from shared.queue import series
 from shared.queue.series import Change, When
 from tests.examples import examples
-from tests.shared.queue.test_series import DAY, Messages, Responses, do, live
+from tests.shared.queue.series.kinds import DAY, Messages, Responses, do, live
 from tests.support import column
 
 ZONES = [

@@ -4,9 +4,9 @@ Rows are objects in a dict by id; nothing is indexed, nothing is clever. ``event
 since it was last emptied, as (type, message id, response id, data).
 """
 
-from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any
+
+from tests.shared.queue.model.rows import Message, Response
 
 MAX_ATTEMPTS = 3
 WAITS = {1: 2500, 2: 5000}  # ms until the next try; half of what is set, because the jitter is 0
@@ -28,93 +28,6 @@ SUSPECT_FROM, CERTAIN = 20, 200
 LOSSES = {"dispatch": 10, "host": 1, "dispatch, by another": 0}  # what each adds to the suspicion
 
 Told = tuple[str, str | None, int | None, dict[str, Any]]
-
-
-@dataclass
-class Message:
-    id: int
-    message_id: str
-    agent: str
-    session: int
-    chat: int
-    message: str
-    created_at: int
-    updated_at: int
-    thread: str | None = None
-    trigger: bool = True
-    is_urgent: bool = False
-    has_own_answer: bool = False
-    from_agent: str | None = None
-    event_key: str | None = None
-    status: str = "pending"
-    retry_count: int = 0
-    last_error: str | None = None
-    failure: str | None = None
-    waits_since: int | None = None
-    runs_alone: bool = False
-    suspicion: int = 0
-    token: str | None = None
-    lease: int | None = None
-    process_after: int | None = None
-    recurrence: str | None = None
-    misfire: str = "coalesce"
-    scheduled_at: int | None = None
-    series: str | None = None
-
-    def row(self) -> tuple[Any, ...]:
-        """As ``COLUMNS`` reads it."""
-        return (
-            *(self.id, self.message_id, self.session, self.message, self.status, self.retry_count, self.last_error),
-            *(self.failure, self.token, self.lease, self.process_after, self.recurrence, self.scheduled_at),
-            *(self.series, self.created_at, self.updated_at),
-        )
-
-    COLUMNS = """
-        SELECT id, message_id, session_id, message, status, retry_count, last_error, failure, claimed_by, lease,
-               process_after, recurrence, scheduled_at, series_id, created_at, updated_at
-          FROM messages
-         ORDER BY id
-    """
-
-
-@dataclass
-class Response:
-    id: int
-    message_id: str
-    chat: int
-    created_at: int
-    status: str = "pending"
-    retry_count: int = 0
-    last_error: str | None = None
-    failure: str | None = None
-    waits_since: int | None = None
-    token: str | None = None
-    lease: int | None = None
-    deliver_after: int | None = None
-    recurrence: str | None = None
-    scheduled_at: int | None = None
-    series: str | None = None
-    parts: list[str] = field(default_factory=list)
-    part_started: int | None = None
-    acked_at: int | None = None
-    unanswered: Counter[int | None] = field(default_factory=Counter)  # by part
-    agent: str | None = None  # which said it
-    session: int = 0
-
-    def row(self) -> tuple[Any, ...]:
-        """As ``COLUMNS`` reads it."""
-        return (
-            *(self.id, self.message_id, self.chat, self.status, self.retry_count, self.last_error, self.failure),
-            *(self.token, self.lease, self.deliver_after, self.recurrence, self.scheduled_at, self.series),
-            *(len(self.parts), self.part_started, self.created_at, self.acked_at),
-        )
-
-    COLUMNS = """
-        SELECT id, message_id, chat_id, status, retry_count, last_error, failure, claimed_by, lease, deliver_after,
-               recurrence, scheduled_at, series_id, json_array_length(parts), part_started, created_at, acked_at
-          FROM responses
-         ORDER BY id
-    """
 
 
 class Model:
