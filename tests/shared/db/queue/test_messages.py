@@ -2,22 +2,10 @@ import apsw
 import pytest
 
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import claims, messages
+from shared.db.queue import messages
 from shared.db.queue.claims import MessageVerdict
+from tests.shared.db.queue.claiming import complete, fail
 from tests.support import NOW, column, make_agent, put, take
-
-RETRY = MessageVerdict(dead=False, retry_count=1, process_after=NOW + 5000, reason="broken")
-
-
-def fail(conn, claim, verdict=RETRY, now_ms=NOW):
-    with transaction(conn):
-        claims.fail(conn, claim, {message.id: verdict for message in claim.asked}, now_ms=now_ms)
-
-
-def complete(conn, claim, now_ms=NOW):
-    with transaction(conn):
-        claims.complete(conn, claim, now_ms=now_ms)
-
 
 # -- enqueue
 
