@@ -45,6 +45,12 @@ def post(serving: Serving, body: Any, path: str = "/api/message", **fields: Any)
     return ask(serving, "POST", path, body, **fields)
 
 
+def made(reply: httpx.Response) -> Any:
+    """What an answer of 200 says."""
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
 @contextlib.asynccontextmanager
 async def stream(
     query: str = "",

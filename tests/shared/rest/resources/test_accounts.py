@@ -5,7 +5,7 @@ import pytest
 from shared.channels import account_secrets
 from shared.core.settings import Settings
 from shared.roster import account_tokens
-from tests.api_client import ask, get, post
+from tests.api_client import ask, get, made, post
 from tests.support import answer, column, make_agent
 
 
@@ -14,9 +14,7 @@ def named(serving):
 
 
 def add(serving, **fields):
-    reply = post(serving, {"platform": "telegram", "name": "sales", **fields}, "/api/accounts")
-    assert reply.status_code == 200, reply.text
-    return reply.json()["account"]
+    return made(post(serving, {"platform": "telegram", "name": "sales", **fields}, "/api/accounts"))["account"]
 
 
 def test_the_first_account_of_each_platform_is_there_without_being_added(serving, conn):

@@ -4,7 +4,7 @@ import pytest
 
 from shared.db.engine.connection import rows
 from shared.db.queue import mailbox
-from tests.api_client import ask, get, post
+from tests.api_client import ask, get, made, post
 from tests.support import dump, make_agent, plan, put
 
 NAMES = ("sender", "recipient", "msgType", "urgency", "body", "status")
@@ -15,11 +15,6 @@ SENT = "msg_type = 'message'"
 def crew(conn):
     for name in ("alice", "bob"):
         make_agent(conn, name)
-
-
-def made(reply):
-    assert reply.status_code == 200, reply.text
-    return reply.json()
 
 
 def send(serving, recipient, body="hello", **more):

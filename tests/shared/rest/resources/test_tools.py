@@ -2,16 +2,14 @@
 
 from shared.db.engine.connection import rows
 from shared.turns.tools import registry
-from tests.api_client import ask, get, post
+from tests.api_client import ask, get, made, post
 from tests.support import column, dump, make_chat, wire
 
 SAID = "SELECT message FROM responses ORDER BY id"
 
 
 def use(serving, tool, agent="assistant", **body):
-    reply = post(serving, body, f"/api/agents/{agent}/tools/{tool}")
-    assert reply.status_code == 200, reply.text
-    return reply.json()
+    return made(post(serving, body, f"/api/agents/{agent}/tools/{tool}"))
 
 
 def test_the_tools_are_listed_with_their_schemas(serving):

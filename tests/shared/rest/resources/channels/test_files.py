@@ -7,16 +7,14 @@ from pathlib import Path
 import pytest
 
 from shared.agents import session_files
-from tests.api_client import ask, call, get, post
+from tests.api_client import ask, call, get, made, post
 from tests.support import column, make_chat, row, wire
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
 
 
 def upload(serving, content=PNG, name="chart.png"):
-    reply = ask(serving, "POST", "/api/files", content=content, params={"name": name})
-    assert reply.status_code == 200, reply.text
-    return reply.json()
+    return made(ask(serving, "POST", "/api/files", content=content, params={"name": name}))
 
 
 def respond(serving, *files, message="Look", channel="discord", chat="300", **more):
