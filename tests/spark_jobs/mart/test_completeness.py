@@ -3,9 +3,8 @@ from datetime import datetime
 import pytest
 
 from spark_jobs.mart.places import present
-from tests.spark_jobs.mart.test_publish import DAY_MS, NOON, event, mart, rows_of, run
+from tests.spark_jobs.mart.publishing import DAY_MS, NOON, event, rows_of
 
-__all__ = ["mart", "run"]
 FAR_AHEAD = 32_000_000_000_000  # 2984
 
 

@@ -6,9 +6,8 @@ from pyarrow import parquet as pq
 from spark_jobs.__main__ import main
 from spark_jobs.mart.places import present
 from spark_jobs.mart.quotations import without_quotations
-from tests.spark_jobs.mart.test_publish import KEY, anywhere, run
+from tests.spark_jobs.mart.publishing import KEY
 
-__all__ = ["anywhere", "run"]
 NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
 ANA, ANA_DM, BEN = "80000000000000001", "1290000000000000400", "80000000000000002"
 GROUP = "1290000000000000200"

@@ -25,8 +25,8 @@ from tests.emulator.platforms.discord.test_relay import SECRET as RELAY
 from tests.emulator.platforms.discord.test_relay import connected, relaying
 from tests.serving import _serving, environment, until
 from tests.spark_jobs.conftest import Primary
+from tests.spark_jobs.mart.publishing import KEY
 from tests.spark_jobs.mart.test_forget import everything
-from tests.spark_jobs.mart.test_publish import KEY
 from tests.support import NOW, column, make_agent
 
 __all__ = ["environment", "until"]
