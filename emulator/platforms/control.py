@@ -37,6 +37,7 @@ Only on Discord::
     GET  /interactions?channel=, POST /interactions/{interaction}/replay
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 
 import apsw
@@ -306,6 +307,7 @@ class ControlApi:
 
 
 _OF_BOTS = ("/telegram", "/discord")  # their callers know the token of a bot, or a signed address
+_FURTHER_ACCOUNT = re.compile(r"^/accounts/[^/]+")  # before the paths of a further account
 
 
 def plain_errors(door: Door) -> Middleware:
@@ -336,8 +338,8 @@ def slow_network(config: PlatformsConfig) -> Middleware:
 
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
-        network = config.faults.get("network")
-        if network is not None and request.path.startswith(_OF_BOTS) and (fault := network.take()) is not None:
+        network, path = config.faults.get("network"), _FURTHER_ACCOUNT.sub("", request.path)
+        if network is not None and path.startswith(_OF_BOTS) and (fault := network.take()) is not None:
             await config.clock.sleep(fault.delay_ms)
         return await handler(request)
 

@@ -1,5 +1,8 @@
 """The faults of the whole emulator over the control API, and a slow network between the fakes and the functions."""
 
+import json
+from pathlib import Path
+
 from emulator.base.faults import Faults
 from tests.emulator.platforms.conftest import ManualClock, World
 
@@ -36,5 +39,25 @@ def test_a_slow_network_delays_the_calls_of_bots_alone(play) -> None:
         assert world.clock.waits == [700]
         assert (await world.bot("getMe"))["ok"]
         assert world.clock.waits == [700]
+
+    play(scenario, runs=True, faults={"network": network})
+
+
+def test_a_slow_network_delays_the_calls_of_a_second_bot_too(play, tmp_path: Path) -> None:
+    clock, tokens = ManualClock(), tmp_path / "p.db.tokens"
+    network = Faults("network", clock.now_ms)
+
+    async def scenario(world: World) -> None:
+        await world.restart(account_tokens=tokens)
+        async with world.session.put(f"{world.platforms.url}/control/accounts/telegram.sales") as answer:
+            assert answer.status == 201
+        kept = json.loads(tokens.read_text())["telegram.sales"]
+        await world.do("/control/network/faults", {"kind": "slow", "delay_ms": 700, "times": 1})
+        before = list(world.clock.waits)
+        await world.see("/accounts/telegram.sales/control/telegram/chats")
+        assert world.clock.waits == before
+        async with world.session.post(f"{kept['api_base']}/bot{kept['bot_token']}/getMe") as answer:
+            assert answer.status == 200
+        assert world.clock.waits == [*before, 700]
 
     play(scenario, runs=True, faults={"network": network})
