@@ -45,6 +45,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from emulator.base.door import Door
+from emulator.base.errors import NotReady
 from emulator.base.faults import Fault, Faults, as_facts
 from emulator.platforms import limits
 from emulator.platforms.bus import EventBus
@@ -325,6 +326,8 @@ def plain_errors(door: Door) -> Middleware:
             return web.json_response({"error": refusal.text}, status=refusal.status)
         except ConfigInvalid as problem:
             return web.json_response({"error": str(problem)}, status=502)
+        except NotReady as problem:
+            return web.json_response({"error": str(problem)}, status=503)
         except apsw.Error as problem:
             return web.json_response({"error": f"the fake platforms can't store it: {_of_disk(problem)}"}, status=507)
         except (ValueError, TypeError, OverflowError, RecursionError) as problem:  # ActionRefused is a ValueError

@@ -13,7 +13,7 @@ from emulator.base import environment, ports
 from emulator.base.clock_page import ClockPage
 from emulator.base.console import Console
 from emulator.base.door import Door
-from emulator.base.errors import Misconfigured
+from emulator.base.errors import Misconfigured, NotReady
 from emulator.base.faults import FaultBook
 from emulator.base.options import RunOptions
 from emulator.base.shell import of_shell
@@ -275,15 +275,25 @@ class Components:
             self.functions[spec.name].environment = found | instead
 
     async def _before_fault(self, target: str) -> None:
-        """Before the first fault of models: dispatch asks us in place of the hosts from now on."""
-        if target != "models" or self._model_hosts is not None:
-            return
-        from emulator.system.model_hosts import ModelHosts  # most emulators have no fault of models
+        """Before a fault of models: dispatch asks us in place of the hosts from now on.
 
-        self._model_hosts = hosts = ModelHosts(self.faults.of["models"], self._of_gateway)
-        await hosts.start()
-        self.set_environments()
+        Raises:
+            NotReady: it does not, because it can't be started anew; the fault would do nothing.
+        """
+        if target != "models":
+            return
+        if self._model_hosts is None:
+            from emulator.system.model_hosts import ModelHosts  # most emulators have no fault of models
+
+            self._model_hosts = hosts = ModelHosts(self.faults.of["models"], self._of_gateway)
+            await hosts.start()
+            self.set_environments()
+        dispatch = self.functions["dispatch"]
+        if dispatch.current is None or self._model_hosts.is_asked_with(dispatch.runs_with):
+            return  # where it is down, its next process asks us
         await self.functions.reload(["dispatch"], because="the address of the hosts of models")
+        if dispatch.stale is not None:
+            raise NotReady(f"dispatch has to start anew for a fault of models, and {dispatch.stale}: mend that first")
 
     async def stop_platforms(self) -> None:
         """Stop the fake platforms, and what stands before the hosts of models."""

@@ -29,13 +29,15 @@ FIRST_BACKOFF_S, LAST_BACKOFF_S = 0.1, 5.0
 class Function:
     """One function and its current process.
 
-    ``stale``: why the running code is not the code on disk. ``hangs``: why it did not answer at the last look.
+    ``environment``: of its next process; ``runs_with``: of the current one. ``stale``: why the running code is not the
+    code on disk. ``hangs``: why it did not answer at the last look.
     """
 
     spec: FunctionSpec
     sock: socket.socket
     environment: Mapping[str, str]
     current: ForkedProcess | None = None
+    runs_with: Mapping[str, str] = field(default_factory=dict)
     generation: int = 0
     crashes: int = 0
     stale: str | None = None
@@ -178,12 +180,12 @@ class Functions:
 
     async def _launch(self, function: Function) -> ForkedProcess | None:
         """Start a process and make it the current one; None when it did not become ready (``problem`` says why)."""
-        begun = time.monotonic()
+        begun, environment = time.monotonic(), function.environment
         fork = self._fork_client.fork(
             function.name,
             "emulator.processes.entrypoints:serve",
             {"name": function.name, "timeout_ms": function.spec.timeout_ms},
-            function.environment,
+            environment,
             on_line=lambda text, is_error: self._console.line(function.name, text, is_error),
             sockets=[function.sock],
         )
@@ -198,7 +200,7 @@ class Functions:
                 await fork.wait_ended()
                 function.problem = f"it {_ending(code)} before it was ready"
             return None
-        function.current = fork
+        function.current, function.runs_with = fork, environment
         function.generation += 1
         function.problem = function.stale = None
         function.started_at = time.monotonic()

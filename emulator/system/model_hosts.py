@@ -83,6 +83,10 @@ class ModelHosts:
                 changed[variable] = f"{self._url}/{name}"
         return changed
 
+    def is_asked_with(self, environment: Mapping[str, str]) -> bool:
+        """Whether a process with this *environment* asks us."""
+        return any(value.startswith(f"{self._url}/") for value in environment.values())
+
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["host"]
         if is_other_user(request) or name not in self._hosts:

@@ -30,6 +30,11 @@ def told(running: Emulator, part: str) -> bool:
     return any(part in text for text in texts)
 
 
+def generation(running: Emulator, name: str) -> int:
+    """How many processes the function has had."""
+    return next(int(each["generation"]) for each in running.status["functions"] if each["name"] == name)
+
+
 @pytest.mark.parametrize("durability", ["local", "replicated"])
 def test_an_s3_that_stands_still_and_a_replica_that_is_behind_are_named(
     emulator: Start, project: Path, durability: str
@@ -121,6 +126,26 @@ def test_a_function_that_hangs_is_named_everywhere_until_it_goes_on(emulator: St
     assert "deliver does not run: no response is sent" in top
     wait_until(lambda: command(project, "status").returncode == 0, what="an emulator that is well again")
     wait_until(lambda: "No problems." in command(project, "top", "--once").stdout, what="a sign of life")
+    assert running.stop() == 0
+
+
+def test_a_fault_of_models_that_dispatch_can_not_take_is_refused_and_taken_later(
+    emulator: Start, project: Path
+) -> None:
+    """It was set, and did nothing: a dispatch that could not start anew went on asking the hosts themselves."""
+    running = emulator("--no-watch")
+    code = project / "functions" / "dispatch.py"
+    good = code.read_text()
+    code.write_text("raise SystemExit(3)\n")
+    refused = command(project, "fault", "add", "models", "garbage")
+    assert (refused.returncode, generation(running, "dispatch")) == (75, 1)
+    assert "what is on disk did not start (it ended with code 3 before it was ready): mend that first" in refused.stderr
+    assert "no fault is set" in command(project, "fault", "list").stdout
+
+    code.write_text(good)
+    assert command(project, "fault", "add", "models", "garbage").returncode == 0
+    assert command(project, "fault", "add", "models", "drop").returncode == 0
+    assert generation(running, "dispatch") == 2
     assert running.stop() == 0
 
 
