@@ -5,9 +5,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from emulator.base import door, environment
@@ -15,6 +13,7 @@ from emulator.base.console import Console
 from emulator.base.hints import command_line, relative
 from emulator.system.components import Components
 from emulator.system.functions import Function
+from shared import __version__
 from shared.db.engine import schema
 from shared.db.engine.owner_only import replace_text
 from shared.db.engine.past import Past
@@ -125,7 +124,7 @@ class EmulatorStatus:
         )
         kept = "kept" if options.is_kept else "deleted at the end"
         console.say(
-            f"postroom emulator {_version()}   {options.template.name} ok ({counts})   "
+            f"postroom emulator {__version__}   {options.template.name} ok ({counts})   "
             f"state {relative(components.state.path)} ({kept})",
             event="emulator.starting",
             pid=os.getpid(),
@@ -187,12 +186,6 @@ class EmulatorStatus:
             urls=urls,
         )
         self._console.hides_all_but_errors = False
-
-
-def _version() -> str:
-    with suppress(PackageNotFoundError):
-        return version("postroom")
-    return "(not installed)"
 
 
 def _period(ms: int) -> str:

@@ -32,11 +32,12 @@ NOWHERE = {
         "cryptography",
         "jsonschema",
         "watchfiles",
+        "configparser",
     ),
 }
 NOT_IN_FUNCTIONS = NOWHERE | {
     *("aiohttp", "obstore", "typer", "emulator.system", "emulator.platforms"),
-    *("importlib.metadata", "logging.config", "configparser", "pydantic.type_adapter"),
+    *("importlib.metadata", "logging.config", "pydantic.type_adapter"),
 }
 NOT_IN_S3 = NOWHERE | {"aiohttp", "asyncio", "pydantic", "http", "email", "emulator.system"}
 ENTRIES = """

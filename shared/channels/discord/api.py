@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from shared import __version__
 from shared.channels import downloads, platform_api, sanitize
 from shared.channels.base import Outgoing, Registration
 from shared.channels.discord import limits, read_back, routes
@@ -23,7 +24,7 @@ from shared.core.accounts import prefix_of
 from shared.core.errors import OutcomeUnknown, PermanentError, RetryableError
 from shared.runtime.http_client import Client
 
-USER_AGENT = "DiscordBot (https://postroom.example, 0.1.0)"  # Cloudflare may refuse a call without it
+USER_AGENT = f"DiscordBot (https://postroom.example, {__version__})"  # Cloudflare may refuse a call without it
 FILE_ORIGINS = frozenset({"https://cdn.discordapp.com", "https://media.discordapp.net"})
 WEBHOOK_EVENTS = "webhook events, which Discord has switched off"
 

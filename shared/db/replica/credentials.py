@@ -5,7 +5,6 @@ here. Keys never come from a URL. Single sign-on and assumed roles of ``~/.aws/c
 ``aws configure export-credentials --format env`` brings those into the environment.
 """
 
-import configparser
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -65,6 +64,8 @@ def _from_file(environ: Mapping[str, str]) -> dict[str, str] | None:
     file = environ.get("AWS_SHARED_CREDENTIALS_FILE") or (f"{home}/.aws/credentials" if home else None)
     if file is None:
         return None
+    import configparser  # most machines have their keys in the environment, or a role
+
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(Path(file).read_text("utf-8"))

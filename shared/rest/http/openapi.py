@@ -1,7 +1,6 @@
 """The OpenAPI document, made from the endpoints: what they accept, answer and refuse."""
 
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NotRequired
 
 from pydantic import TypeAdapter
@@ -9,6 +8,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from shared import __version__
 from shared.rest.http.endpoint import Endpoint
 from shared.rest.http.event_stream import EventStream
 
@@ -37,7 +37,7 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, schemas)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Postroom", "version": _version()},
+        "info": {"title": "Postroom", "version": __version__},
         "components": {
             "schemas": definitions,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
@@ -45,13 +45,6 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         "security": [{}, {"token": []}],
         "paths": paths,
     }
-
-
-def _version() -> str:
-    try:
-        return version("postroom")
-    except PackageNotFoundError:
-        return "0"
 
 
 Key = tuple[str, str, str]
