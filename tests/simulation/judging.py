@@ -31,6 +31,8 @@ class Audit:
         self.forget()
 
     def look(self) -> None:
+        if self._losses != self._computer.losses:
+            self.forget()
         query, now_ms = self._computer.query, self._computer.clock.wall_ms()
         late = self._waits.look(query, now_ms=now_ms, steady=self.sweeps)
         self._far = {each: self._far.get(each, self.sweeps) for each in ledger.waits(query, now_ms)}
@@ -38,7 +40,8 @@ class Audit:
         self._fail([*late, *row_promises.attempts(query), *row_checks.losses(query), *self._rescued()])
 
     def forget(self) -> None:
-        """The clock was set: what waits too long now has two more sweeps."""
+        """The clock was set, or what a sweep has mended is lost: what waits too long now has two more sweeps."""
+        self._losses = self._computer.losses
         self._waits = WaitWatch(lease_ms=LEASE_MS, patience=1)
         self._far = {}
 

@@ -233,7 +233,7 @@ class World:
         found = ledger.check(query, self._platforms, lines, is_clock_steady=self.is_clock_steady, prunes=prunes)
         self._fail(found)
         for part in self._parts:
-            self._fail(part.problems(query, is_history_whole=not self.computer.has_lost))
+            self._fail(part.problems(query, is_history_whole=self.computer.losses == 0))
             self.outcome.counts += part.counts(query)
         self.outcome.counts += self.computer.counts() + self._breaking.counts
         self.outcome.hash = fingerprint(self.computer)

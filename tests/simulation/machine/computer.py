@@ -36,7 +36,7 @@ class Computer:
         current: the newest process of each function.
         started: how many processes each function has had.
         is_on: it has power, and all is up.
-        has_lost: what was not durable is gone: its events have no rows.
+        losses: how often what was not durable was gone: its events have no rows.
         keeping: what the world does to the database beside Postroom, but not while that prepares it.
     """
 
@@ -60,7 +60,7 @@ class Computer:
         self.current: dict[str, Process] = {}
         self.started: Counter[str] = Counter()
         self.is_on = False
-        self.has_lost = False
+        self.losses = 0
         self.keeping: Keeping | None = None
         self._witness: apsw.Connection | None = None  # to open one costs 50 statements
 
@@ -121,7 +121,8 @@ class Computer:
     # What happens to it.
 
     def _switch_off(self) -> None:
-        self.is_on, self.has_lost = False, True
+        self.is_on = False
+        self.losses += 1
         self._dismiss_witness()
         for lane in self.loop.lanes_of_processes():
             self.loop.kill(lane)
