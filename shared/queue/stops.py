@@ -41,6 +41,23 @@ RUNNING = """
        AND status = 'processing'
      ORDER BY id
 """
+# An agent whose wiring was deleted still answers what waits for it.
+_WITHOUT_WIRING = """
+    SELECT DISTINCT agent, session_id
+      FROM messages INDEXED BY messages_open
+     WHERE trigger = 1 AND (status = 'pending' OR status = 'processing')
+       AND channel = :channel AND sender_id = :sender AND chat_id = :chat AND thread_id IS :thread
+       AND from_agent IS NULL
+       AND NOT EXISTS (SELECT 1 FROM wirings w WHERE w.chat_id = messages.chat_id AND w.agent = messages.agent)
+"""
+
+
+def without_wiring(
+    conn: apsw.Connection, chat_id: int, thread_id: str | None, *, channel: str, sender_id: str | None
+) -> list[tuple[str, int]]:
+    """The agents that still work for the person in this place though they are not wired there, and their sessions."""
+    of = {"channel": channel, "sender": sender_id, "chat": chat_id, "thread": thread_id}
+    return rows(conn, _WITHOUT_WIRING, of)
 
 
 def stop(

@@ -31,6 +31,7 @@ from shared.queue import answers
 _TOKEN = re.compile(r"(question_[0-9a-z]{8})\.([0-9])")
 _THUMBS = {"👍": "yes", "👎": "no"}
 _NOT_YOURS = "This question is not for you."
+_NOT_HERE = "You can't answer this: the agent that asked does not answer in this chat, and does not know you."
 _GONE = "Too late: the agent that asked is gone."
 
 
@@ -46,7 +47,8 @@ def click(conn: apsw.Connection, channel: str, event: Event, *, policy: AccessPo
     chat = chats.find(conn, channel, event.platform_id or "")
     session = sessions.known(conn, question.session_id)
     if chat is None or chat.id != question.chat_id or not _may_answer(conn, chat, session, question, event):
-        return _refuse(conn, channel, event, "not_asked", _NOT_YOURS, policy, now_ms)
+        is_wired = chat is None or wirings.get(conn, chat.id, session.agent) is not None
+        return _refuse(conn, channel, event, "not_asked", _NOT_YOURS if is_wired else _NOT_HERE, policy, now_ms)
     if agents.get(conn, session.agent) is None:
         return _refuse(conn, channel, event, "question_closed", _GONE, policy, now_ms)
     chosen = question.options[int(token[2])]

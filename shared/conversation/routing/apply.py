@@ -309,20 +309,20 @@ class _Application:
         )
 
     def stop(self, effect: Stop) -> None:
-        total = Stopped()
-        for each in effect.sessions:
-            session = sessions.active(self.conn, each.agent, each.chat_id, each.thread_id, private_to=each.private_to)
-            if session is not None:
-                done = stops.stop(
-                    self.conn,
-                    each.agent,
-                    session,
-                    channel=self.channel,
-                    sender_id=self.event.sender_id,
-                    is_admin=each.is_admin,
-                    now_ms=self.now_ms,
-                )
-                total = Stopped(total.waiting + done.waiting, total.running + done.running)
+        channel, sender = self.channel, self.event.sender_id
+        found = [
+            (each.agent, row, each.is_admin)
+            for each in effect.sessions
+            if (row := sessions.active(self.conn, each.agent, each.chat_id, each.thread_id, private_to=each.private_to))
+        ]
+        place = (self._ensure_chat().id, self.event.thread_id)
+        unwired = stops.without_wiring(self.conn, *place, channel=channel, sender_id=sender)
+        found += [(agent, row, False) for agent, row in unwired]
+        done = [
+            stops.stop(self.conn, agent, row, channel=channel, sender_id=sender, is_admin=is_admin, now_ms=self.now_ms)
+            for agent, row, is_admin in found
+        ]
+        total = Stopped(sum(each.waiting for each in done), sum(each.running for each in done))
         self.changed += sum(total)
         self.say(Say(commands.stopped(*total)))
 

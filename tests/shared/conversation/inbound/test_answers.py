@@ -126,6 +126,7 @@ def test_where_the_agent_does_not_answer_only_people_whom_it_knows_may(conn):
         chats.update(conn, elsewhere, sender_policy="public", now_ms=NOW)
     question = ask(conn, session, elsewhere)
     assert press(conn, question, chat="-300").dropped == "not_asked"
+    assert "does not answer in this chat" in row(conn, "responses")["message"]
     person(conn, "1", "owner")
     assert press(conn, question, sender="1", chat="-300", key="c2").stored == 1
     assert row(conn, "messages")["chat_id"] == home  # the conversation that asked gets the answer

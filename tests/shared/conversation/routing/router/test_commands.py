@@ -16,6 +16,7 @@ from tests.shared.conversation.routing.router.kit import (
     reasons,
     said,
     store,
+    unwire,
     wire,
 )
 from tests.support import NOW, column, row
@@ -134,6 +135,17 @@ def test_stop_ends_what_the_sender_asked_for_and_says_so_once(conn):
     assert said(conn) == ["Stopped. 2 messages that waited are left out."]
     assert store(conn, event("/stop", event_key="3", command="stop")) == Routed()
     assert reasons(conn) == [("command_done", "stop")]
+
+
+def test_stop_ends_what_an_agent_does_whose_wiring_is_gone(conn):
+    chat = wire(conn, make_chat(conn)).chat_id
+    store(conn, event("old", event_key="1"))
+    store(conn, event("of another person", event_key="2", sender_id="6"))
+    unwire(conn)
+    wire(conn, chat, "helper")
+    store(conn, event("/stop", event_key="3", command="stop"))
+    assert said(conn) == ["Stopped. One message that waited is left out."]
+    assert column(conn, "SELECT message FROM messages WHERE status = 'pending'") == ["of another person"]
 
 
 def test_stop_of_a_person_who_has_nothing_there_says_so(conn):
