@@ -23,7 +23,7 @@ LOCK_PATIENCE_S = 5.0  # a killed process is gone when it is next scheduled
 
 def main() -> None:
     folder, concurrency = sys.argv[1], int(sys.argv[2])
-    # Tests make a full disk by a limit on file sizes; dispatch hands it down, and the journal must not have it.
+    # A full disk is a limit on the size of files; dispatch hands it down, and the journal must not have it.
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     turn = json.load(sys.stdin)

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import os
 import resource
 import signal
@@ -61,7 +60,7 @@ class Child:
         self._restarter.start()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        # A pipe, not the file: tests make a full disk by a limit on the size of files.
+        # A pipe, not the file: a full disk is a limit on the size of files.
         self.starts += 1
         process = subprocess.Popen(
             self.argv,
@@ -118,7 +117,7 @@ class Child:
 
     def limit(self, kind: int, soft: int) -> None:
         """Set a resource limit for it and its forks, and for each restart."""
-        hard = resource.prlimit(self.pid, kind)[1]
+        hard = resource.getrlimit(kind)[1]  # it was started with ours
         self._limits[kind] = (soft, hard)
         with contextlib.suppress(ProcessLookupError):
             resource.prlimit(self.pid, kind, (soft, hard))  # first: a later fork inherits it
@@ -149,18 +148,6 @@ class Child:
                 self._process.wait()
         self._process = None
         return code
-
-    def said(self, event: str) -> list[dict[str, Any]]:
-        """The log lines of this event."""
-        if not self.log.exists():
-            return []
-        found = []
-        for line in self.log.read_bytes().splitlines():
-            with contextlib.suppress(ValueError):
-                facts = json.loads(line)
-                if isinstance(facts, dict) and facts.get("event") == event:
-                    found.append(facts)
-        return found
 
 
 def children_of(pid: int) -> list[int]:

@@ -6,6 +6,7 @@ meanwhile wait or are cut off, as behind a load balancer.
 
 import contextlib
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -187,6 +188,17 @@ class Post:
             yield
         finally:
             self._faults.of["bucket"].lift(added.id)
+
+    @contextlib.contextmanager
+    def full_disk(self, room_bytes: int) -> Iterator[None]:
+        """Let no function write a file beyond *room_bytes* meanwhile, and ingest none at all; the rest has room."""
+        for name in FUNCTIONS:
+            self[name].limit(resource.RLIMIT_FSIZE, 0 if name == "ingest" else room_bytes)
+        try:
+            yield
+        finally:
+            for name in FUNCTIONS:
+                self[name].limit(resource.RLIMIT_FSIZE, resource.getrlimit(resource.RLIMIT_FSIZE)[0])
 
     def __getitem__(self, name: str) -> Child:
         return self.children[name]

@@ -49,6 +49,7 @@ _PER_CHAT = 10  # messages of a round
 _FLOOD_PER_CHAT = 30
 _AT_ONCE, _FLOOD_AT_ONCE = 6, 24
 _ROOM_MB = 100  # on the disk of the folder, for a round: a third of it was seen
+_ROOM_OF_FULL_BYTES = (0, 2**16, 2**20)  # how large files may be on a full disk: a write-ahead log may have room
 _EVERYTHING_DIES = 0.08  # of the kills
 # What one message in so many meets, at its first send or in its turns; the rest of them is well.
 _SENDS = {SLOW: 90, BROKEN: 90, TAKEN_BROKEN: 60, LOST: 90, TAKEN_LOST: 60, REFUSED: 300}
@@ -101,6 +102,7 @@ class Proof:
         self._kinds: dict[str, Callable[[random.Random], str]] = {
             "kills": self._kill,
             "lost disk": self._lose_disk,
+            "full disk": self._fill_disk,
             "platform away": self._lose_platform,
             "bucket away": self._lose_bucket,
             "flood": self._flood,
@@ -232,6 +234,18 @@ class Proof:
             back_s = time.monotonic() - begun
         self.did["disks lost"] += 1
         return f"the disk of the database was lost, and restored from the bucket in {back_s:.1f} s"
+
+    def _fill_disk(self, dice: random.Random) -> str:
+        victim = dice.choice(["ingest", WRITER, "dispatch", "deliver"])
+        with self._people(dice):
+            time.sleep(dice.uniform(0.2, 2))
+            with self.post.full_disk(dice.choice(_ROOM_OF_FULL_BYTES)):
+                time.sleep(_ROUND_S / 2)
+                self.post.kill(victim)
+                time.sleep(_ROUND_S / 2)
+        self.did["full disks"] += 1
+        self.did["kills"] += 1
+        return f"the disk was full for {time_span(int(_ROUND_S * 1000))}; a kill of {victim} meanwhile"
 
     def _lose_platform(self, dice: random.Random) -> str:
         mood = dice.choice(["answers 502", "gives no answer", "takes and gives no answer", "answers 429"])

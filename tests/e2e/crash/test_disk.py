@@ -6,11 +6,10 @@ It needs root and the right to mount; without them that test fails, and says how
 """
 
 import random
-import resource
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,23 +22,15 @@ from tests.e2e.crash.conftest import Make
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 
-WRITERS = ("ingest", "dispatch", "deliver", "sweep", "recurrence")
 CHATS = [str(chat) for chat in range(100, 112)]
 
 
 def fill_by_limit(post: Post, dice: random.Random) -> Callable[[], None]:
     """No function can write files beyond some size; the call that undoes it."""
     wal = post.db.with_name("postroom.db-wal").stat().st_size
-    soft = dice.choice([0, wal // 2, wal + 4096])
-    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-    for name in WRITERS:
-        post[name].limit(resource.RLIMIT_FSIZE, 0 if name == "ingest" else soft)
-
-    def free() -> None:
-        for name in WRITERS:
-            post[name].limit(resource.RLIMIT_FSIZE, hard)
-
-    return free
+    filled = ExitStack()
+    filled.enter_context(post.full_disk(dice.choice([0, wal // 2, wal + 4096])))
+    return filled.close
 
 
 def fill_by_ballast(post: Post, dice: random.Random) -> Callable[[], None]:

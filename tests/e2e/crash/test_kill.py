@@ -9,6 +9,7 @@ import pytest
 from emulator.proving.child import until
 from emulator.proving.host import WRITER
 from emulator.proving.platform import BROKEN, LOST, OK, SLOW, TAKEN_BROKEN, TAKEN_LOST, Platform, lines
+from tests.e2e.child_logs import said
 from tests.e2e.crash import invariants
 from tests.e2e.crash.conftest import Make
 from tests.liveness import is_alive
@@ -94,7 +95,7 @@ def test_the_kill_of_the_process_in_which_ingest_stores_costs_no_webhook(
     texts = lines(chats, kills * each, lambda _: "ok", dice)
 
     for number in range(kills):
-        until("ingest to listen", lambda n=number: len(post["ingest"].said("function.listening")) == n + 1)
+        until("ingest to listen", lambda n=number: len(said(post["ingest"], "function.listening")) == n + 1)
         (writer,) = post["ingest"].forks()
         seen = len(platform.written)
         now = {chat: texts[chat][number * each : (number + 1) * each] for chat in chats}
@@ -109,5 +110,5 @@ def test_the_kill_of_the_process_in_which_ingest_stores_costs_no_webhook(
 
     assert {status for written in platform.written.values() for status in written.statuses} == {200}
     assert len(platform.written) == kills * each * len(chats)
-    assert len(post["ingest"].said("writer_process.ended")) == sum(number % 3 < 2 for number in range(kills))
+    assert len(said(post["ingest"], "writer_process.ended")) == sum(number % 3 < 2 for number in range(kills))
     invariants.check_stored(post)

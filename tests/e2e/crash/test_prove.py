@@ -19,7 +19,8 @@ from emulator.proving.proof import Proof
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash, pytest.mark.any_python]
 
 ROOT = Path(__file__).parents[3]
-SEED = 2  # its plan begins with a lost disk
+SEED = 8  # its plan begins with a lost disk
+FULL_DISK_SEED = 12
 LIMIT_S = 100
 
 
@@ -51,6 +52,18 @@ def test_after_a_lost_disk_the_ledger_balances_and_a_row_that_is_lost_later_is_n
     assert list(broken["ledger"]["lostMessages"].values()) == ["its turn ended without an answer"]
     assert any("arrived without a response: ('100', 're c100 0003')" in each for each in _problems(broken))
     assert describe(broken).code == 1
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    proof = Proof(tmp_path / "run", FULL_DISK_SEED)
+    try:
+        proof.start()
+        proof.run(1, None)
+        facts = receipt.facts_of(proof, 1.0, 0.0)
+    finally:
+        proof.close()
+    assert facts["verdict"] == "kept", facts["promises"]
+    assert [each["kind"] for each in facts["rounds"]] == ["full disk"]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from emulator.proving.child import ROOT, until
 from emulator.proving.host import FUNCTIONS
 from emulator.proving.platform import Platform, lines
+from tests.e2e.child_logs import said
 from tests.e2e.conftest import System
 from tests.e2e.crash import invariants
 from tests.e2e.crash.conftest import Make
@@ -52,7 +53,7 @@ def test_of_two_dispatches_and_two_delivers_one_works_and_the_other_takes_over(
     post.settle(60 * scale)
 
     invariants.check(post, all_completed=True)
-    waited = [name for name in ("dispatch", "dispatch-2", "deliver", "deliver-2") if post[name].said("worker.waiting")]
+    waited = [name for name in ("dispatch", "dispatch-2", "deliver", "deliver-2") if said(post[name], "worker.waiting")]
     print(f"waited: {waited}; starts { ({name: child.starts for name, child in post.children.items()}) }")
     assert any(name.startswith("dispatch") for name in waited)
     assert any(name.startswith("deliver") for name in waited)
@@ -62,8 +63,8 @@ def test_the_waiting_dispatch_takes_over_soon_after_the_other_is_killed(make_pos
     post = make_post(functions=["ingest", "dispatch", "deliver", "dispatch-2"])
     post.prepare({"many": 8}, {"100": "many", "101": "many"})
     post.start()
-    until("one to wait", lambda: post["dispatch"].said("worker.waiting") or post["dispatch-2"].said("worker.waiting"))
-    waits = next(name for name in ("dispatch", "dispatch-2") if post[name].said("worker.waiting"))
+    until("one to wait", lambda: said(post["dispatch"], "worker.waiting") or said(post["dispatch-2"], "worker.waiting"))
+    waits = next(name for name in ("dispatch", "dispatch-2") if said(post[name], "worker.waiting"))
     works = {"dispatch": "dispatch-2", "dispatch-2": "dispatch"}[waits]
     platform.deliver(platform.write("100", "c100 0000 | ok:30 ok"), post.port("ingest"))
     until("the turn to run", lambda: invariants.journal(post))
@@ -81,10 +82,10 @@ def test_a_kick_wakes_the_dispatch_that_works_and_not_the_one_that_waits(make_po
     post = make_post(functions=["ingest", "dispatch", "dispatch-2"], ticks=False)
     post.prepare({"many": 8}, {"100": "many"})
     post.start()
-    until("one to wait", lambda: post["dispatch"].said("worker.waiting") or post["dispatch-2"].said("worker.waiting"))
-    waits = next(name for name in ("dispatch", "dispatch-2") if post[name].said("worker.waiting"))
+    until("one to wait", lambda: said(post["dispatch"], "worker.waiting") or said(post["dispatch-2"], "worker.waiting"))
+    waits = next(name for name in ("dispatch", "dispatch-2") if said(post[name], "worker.waiting"))
     post[waits].kill()
-    until("it to wait again", lambda: len(post[waits].said("worker.waiting")) == 2)
+    until("it to wait again", lambda: len(said(post[waits], "worker.waiting")) == 2)
 
     platform.deliver(platform.write("100", "c100 0000 | ok"), post.port("ingest"))
 

@@ -21,6 +21,7 @@ from emulator.proving.host import AWS, QUICK, prepare_agents
 from emulator.proving.platform import Platform, Written
 from emulator.proving.witnesses import query
 from shared.db.engine.connection import open_connection, transaction
+from tests.e2e.child_logs import said
 from tests.support import NOW
 
 FUNCTIONS = ("ingest", "dispatch", "deliver", "sweep", "recurrence")
@@ -137,12 +138,12 @@ class Host:
 
     def wait_active(self) -> None:
         until(f"{self.folder.name} to serve", lambda: all(self[name].is_up() for name in FUNCTIONS), 60)
-        until("the replica to be whole", lambda: self["standby"].said("replicate.begun"), 60)
+        until("the replica to be whole", lambda: said(self["standby"], "replicate.begun"), 60)
 
     def wait_following(self) -> None:
-        until(f"{self.folder.name} to follow", lambda: self["standby"].said("standby.following"), 60)
+        until(f"{self.folder.name} to follow", lambda: said(self["standby"], "standby.following"), 60)
         for name in FUNCTIONS:
-            until(f"{name} to stand by", lambda name=name: self[name].said("function.standing_by"), 60)
+            until(f"{name} to stand by", lambda name=name: said(self[name], "function.standing_by"), 60)
 
     def pids(self) -> list[int]:
         """Every process of this host, the functions and ``infra.standby`` before what they started."""
@@ -173,8 +174,8 @@ class Host:
 
     def status(self) -> tuple[int, dict[str, Any]]:
         """The status code and the JSON of ``/healthz`` of ``infra.standby``."""
-        (said,) = until("the status", lambda: self["standby"].said("standby.status"))
-        connection = http.client.HTTPConnection("127.0.0.1", said["port"], timeout=10)
+        (status,) = until("the status", lambda: said(self["standby"], "standby.status"))
+        connection = http.client.HTTPConnection("127.0.0.1", status["port"], timeout=10)
         try:
             connection.request("GET", "/healthz")
             answer = connection.getresponse()
@@ -194,11 +195,11 @@ class Host:
         )
 
     def last_words(self, lines: int = 12) -> str:
-        said = []
+        shown = []
         for path in sorted(self.folder.glob("*.log")):
             tail = [line[:600] for line in path.read_text("utf-8", "replace").splitlines()[-lines:]]
-            said.append(f"--- {self.folder.name}/{path.name}\n" + "\n".join(tail))
-        return "\n".join(said)
+            shown.append(f"--- {self.folder.name}/{path.name}\n" + "\n".join(tail))
+        return "\n".join(shown)
 
 
 def _bound() -> socket.socket:

@@ -11,6 +11,7 @@ import pytest
 
 from emulator.proving.child import Child, until
 from emulator.proving.platform import lines
+from tests.e2e.child_logs import said
 from tests.e2e.standby import ledger
 from tests.e2e.standby.conftest import CHATS, MakeHost
 from tests.e2e.standby.hosts import FUNCTIONS, Host, PairPlatform
@@ -59,7 +60,7 @@ def test_a_planned_move_and_back_loses_nothing_and_the_old_host_returns_as_the_s
         stopped_s = time.monotonic()
         first.stop()
         freed_s = time.monotonic()
-        assert first["standby"].said("standby.active")
+        assert said(first["standby"], "standby.active")
         until("the second host to answer", lambda: accepted_by(second, platform) > 10)
         answered_s = next(at for at, port in platform.accepted if port == second.ports["ingest"])
         print(f"stop {freed_s - stopped_s:.1f} s, stop to the first 2xx {answered_s - stopped_s:.1f} s")
@@ -86,10 +87,10 @@ def test_a_host_that_was_only_late_goes_on_and_the_standby_takes_its_head_start_
 ) -> None:
     first, second = begin_pair(make_host, POSTROOM_REPLICA_LEASE="10s")
     with standing_still(first["standby"]):
-        until("a head start", lambda: second["standby"].said("standby.head_start"))
-    until("its end", lambda: second["standby"].said("standby.head_start_ended"))
+        until("a head start", lambda: said(second["standby"], "standby.head_start"))
+    until("its end", lambda: said(second["standby"], "standby.head_start_ended"))
     until("the clone to be gone", lambda: not second.db.exists())
-    assert not first["standby"].said("replicate.fenced")
+    assert not said(first["standby"], "replicate.fenced")
     assert platform.deliver(platform.write("100", "c100 0000 | ok"), 0)[0] == 200
     assert accepted_by(first, platform) == 1
 
@@ -117,7 +118,7 @@ def test_an_old_host_that_was_frozen_acknowledges_and_sends_nothing_when_it_goes
         platform.ports.reverse()  # people ask the old host first
         for pid in frozen:
             os.kill(pid, signal.SIGCONT)
-        until("the old host to be fenced", lambda: first["standby"].said("replicate.fenced"))
+        until("the old host to be fenced", lambda: said(first["standby"], "replicate.fenced"))
         for name in FUNCTIONS:  # as systemd's BindsTo= does, and ECS
             first[name].stop()
         until("more messages", lambda: accepted_by(second, platform) > 30)

@@ -20,6 +20,7 @@ from emulator.proving.host import AWS
 from emulator.proving.platform import lines
 from shared.db.replica import lease_record
 from shared.db.replica.object_store import open_store
+from tests.e2e.child_logs import said
 from tests.e2e.standby import ledger
 from tests.e2e.standby.conftest import AGENTS, CHATS, MakeHost
 from tests.e2e.standby.hosts import Host, PairPlatform
@@ -48,7 +49,7 @@ def kill(first: Host, second: Host, platform: PairPlatform, replica: str) -> Tak
     port = second.ports["ingest"]
     until("a 2xx of the second host", lambda: [at for at, of in platform.accepted if of == port], PATIENCE_S)
     answered_s = next(at for at, of in platform.accepted if of == port)
-    (took,) = second["standby"].said("standby.took_over")
+    (took,) = said(second["standby"], "standby.took_over")
     left_s = (record.renewed_at + record.ttl_ms) / 1000 - killed_at
     return Takeover(left_s, answered_s - killed_s, took["seconds"])
 

@@ -24,7 +24,7 @@ from emulator.cli.output import CommandResult, FactList, TextTable, result
 from emulator.cli.spans import span_ms
 from shared.core.time.durations import time_span
 
-_ROUNDS = 5  # each way to break something once
+_ROUNDS = 6  # each way to break something once
 _SHOWN = 10  # rows of a table, for people; --json has all
 _BROKEN = ExitCode.FAILED
 
@@ -42,8 +42,8 @@ def prove(
     """Break a Postroom of this version on purpose, and show that it loses nothing: the ledger is the receipt.
 
     It starts production's processes and Litestream in a scratch folder, on free ports, and touches nothing of yours.
-    People write meanwhile. A round kills processes, loses the disk, takes the platform or the bucket away, or is a
-    flood. Ends with 1 if a promise is broken.
+    People write meanwhile. A round kills processes, loses or fills the disk, takes the platform or the bucket away, or
+    is a flood. Ends with 1 if a promise is broken.
     """
 
     def work() -> CommandResult:
