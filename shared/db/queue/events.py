@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import apsw
 import msgspec
@@ -127,6 +127,22 @@ class NewEvent(NamedTuple):
 _INSERT = insert_into("events", NewEvent._fields)
 
 
+class _OfMessage(Protocol):
+    """What an event keeps of its message."""
+
+    @property
+    def message_id(self) -> str: ...
+
+    @property
+    def agent(self) -> str: ...
+
+    @property
+    def channel(self) -> str: ...
+
+    @property
+    def session_id(self) -> int: ...
+
+
 class RecordedEvent(msgspec.Struct, frozen=True):
     """A row of ``events``."""
 
@@ -155,6 +171,22 @@ def append(
     """Record an event, in the transaction of the change that it tells of."""
     text = json.dumps(data) if data else "{}"
     conn.execute(_INSERT, NewEvent(type_, now_ms, message_id, response_id, agent, channel, session_id, text))
+
+
+def append_about(
+    conn: apsw.Connection, type_: str, message: _OfMessage, data: EventData | None = None, *, now_ms: int
+) -> None:
+    """Record an event of a message, in the transaction of the change that it tells of."""
+    append(
+        conn,
+        type_,
+        now_ms=now_ms,
+        message_id=message.message_id,
+        agent=message.agent,
+        channel=message.channel,
+        session_id=message.session_id,
+        data=data,
+    )
 
 
 def append_many(conn: apsw.Connection, new: Iterable[NewEvent]) -> None:

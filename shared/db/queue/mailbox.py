@@ -168,15 +168,7 @@ def _read(conn: apsw.Connection, consumed: Sequence[Sequence[Any]], now_ms: int)
     taken.sort(key=lambda each: each.message.id)
     agent_messages.append(conn, [_history_line(each.message, now_ms) for each in taken])
     for each in taken:
-        events.append(
-            conn,
-            "message_consumed",
-            now_ms=now_ms,
-            message_id=each.message.message_id,
-            agent=each.message.agent,
-            channel=each.message.channel,
-            session_id=each.message.session_id,
-        )
+        events.append_about(conn, "message_consumed", each.message, now_ms=now_ms)
     return taken
 
 

@@ -254,13 +254,5 @@ def _tell_agent(
     )
     origin = hops.origin(asked.content, asked.message_id)
     agent_notes.leave(conn, note, agent=asked.agent, session_id=asked.session_id, origin=origin, now_ms=now_ms)
-    events.append(
-        conn,
-        "handoff_refused",
-        now_ms=now_ms,
-        message_id=asked.message_id,
-        agent=asked.agent,
-        channel=asked.channel,
-        session_id=asked.session_id,
-        data={"from_agent": asked.agent, "texts": len(refused) + others},
-    )
+    data: events.EventData = {"from_agent": asked.agent, "texts": len(refused) + others}
+    events.append_about(conn, "handoff_refused", asked, data, now_ms=now_ms)

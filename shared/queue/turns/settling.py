@@ -58,9 +58,9 @@ def settle(
     sessions.touch(conn, claim.session_id, continuation=continuation, provider=provider, now_ms=now_ms)
     if provider_before is not None:
         data: events.EventData = {"provider_before": provider_before, "provider": provider or ""}
-        _note_session(conn, claim, "session_changed_provider", data, now_ms=now_ms)
+        events.append_about(conn, "session_changed_provider", claim.asked[0], data, now_ms=now_ms)
     if begun_anew:
-        _note_session(conn, claim, "session_begun_anew", None, now_ms=now_ms)
+        events.append_about(conn, "session_begun_anew", claim.asked[0], now_ms=now_ms)
     _note_done(conn, claim, answers=len(turn_replies), now_ms=ended_ms)
     series.advance_messages(conn, now_ms=now_ms)
 
@@ -74,32 +74,15 @@ def leave_out(conn: apsw.Connection, claim: Claim, reason: str, *, now_ms: int) 
     claims.leave_out(conn, claim, now_ms=now_ms)
     endings.enqueue(conn, claim.asked, now_ms=now_ms)
     for each in claim.asked:
-        events.append(
-            conn,
-            "turn_not_run",
-            now_ms=now_ms,
-            message_id=each.message_id,
-            agent=claim.agent,
-            channel=each.channel,
-            session_id=claim.session_id,
-            data={"reason": reason},
-        )
+        events.append_about(conn, "turn_not_run", each, {"reason": reason}, now_ms=now_ms)
     _note_done(conn, claim, answers=0, now_ms=now_ms)
     series.advance_messages(conn, now_ms=now_ms)
 
 
 def _note_done(conn: apsw.Connection, claim: Claim, *, answers: int, now_ms: int) -> None:
-    first = claim.asked[0]
-    events.append(
-        conn,
-        "chain_step_done",
-        now_ms=now_ms,
-        message_id=first.message_id,
-        agent=claim.agent,
-        channel=first.channel,
-        session_id=claim.session_id,
-        data={"batch": [each.message_id for each in (*claim.batch, *claim.told)], "answers": answers},
-    )
+    batch = [each.message_id for each in (*claim.batch, *claim.told)]
+    data: events.EventData = {"batch": batch, "answers": answers}
+    events.append_about(conn, "chain_step_done", claim.asked[0], data, now_ms=now_ms)
 
 
 def _was_read(conn: apsw.Connection, claim: Claim, reply: TurnReply) -> bool:
@@ -109,22 +92,6 @@ def _was_read(conn: apsw.Connection, claim: Claim, reply: TurnReply) -> bool:
         return False
     may_repeat = reply.asked.content.get("is_answer") or claim.goes_on or spoken.has_spoken(conn, claim.token)
     return bool(may_repeat) and responses.was_said(conn, person.id, reply.text)
-
-
-def _note_session(
-    conn: apsw.Connection, claim: Claim, type_: str, data: events.EventData | None, *, now_ms: int
-) -> None:
-    first = claim.asked[0]
-    events.append(
-        conn,
-        type_,
-        now_ms=now_ms,
-        message_id=first.message_id,
-        agent=claim.agent,
-        channel=first.channel,
-        session_id=claim.session_id,
-        data=data,
-    )
 
 
 def _pass_on(conn: apsw.Connection, reply: TurnReply, limits: MailLimits, now_ms: int) -> TurnReply:

@@ -72,16 +72,11 @@ def claim(
     check_all(claim, conn.changes())
     for each in _planned(claim.batch):
         schedule_runs.begin(conn, "messages", each.id, now_ms=now_ms)
-    events.append(
-        conn,
-        "chain_step_start",
-        now_ms=now_ms,
-        message_id=first.message_id,
-        agent=agent,
-        channel=first.channel,
-        session_id=session_id,
-        data={"batch": [message.message_id for message in claim.batch], "attempt": first.retry_count + 1},
-    )
+    data: events.EventData = {
+        "batch": [message.message_id for message in claim.batch],
+        "attempt": first.retry_count + 1,
+    }
+    events.append_about(conn, "chain_step_start", first, data, now_ms=now_ms)
     return claim
 
 
@@ -156,14 +151,5 @@ def join(conn: apsw.Connection, claim: Claim, row_id: int, *, now_ms: int) -> Me
         return None
     joined = message_of(found[0])
     if joined.trigger:
-        events.append(
-            conn,
-            "message_steered",
-            now_ms=now_ms,
-            message_id=joined.message_id,
-            agent=joined.agent,
-            channel=joined.channel,
-            session_id=joined.session_id,
-            data={"into": claim.asked[0].message_id},
-        )
+        events.append_about(conn, "message_steered", joined, {"into": claim.asked[0].message_id}, now_ms=now_ms)
     return joined

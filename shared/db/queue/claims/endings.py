@@ -9,7 +9,6 @@ from shared.core.errors import ClaimLost
 from shared.db.engine.connection import scalar
 from shared.db.queue import events
 from shared.db.queue.claims.rows import Claim, MessageVerdict, check_all, json_ids
-from shared.db.queue.events import EventData
 from shared.db.queue.message_row import Message
 
 _COMPLETE = """
@@ -113,7 +112,9 @@ def fail(conn: apsw.Connection, claim: Claim, verdicts: Mapping[int, MessageVerd
         state = {"status": verdict.status, "waits_since": verdict.waits_since, **marks}
         conn.execute(_FAIL, {**verdict.outcome, **key, **state})
         changed += conn.changes()
-        _record(conn, "message_dead" if verdict.dead else "message_retry", message, verdict.outcome, now_ms=now_ms)
+        events.append_about(
+            conn, "message_dead" if verdict.dead else "message_retry", message, verdict.outcome, now_ms=now_ms
+        )
     changed += _give_back(conn, claim, [each for each in claim.held if each not in claim.asked], now_ms=now_ms)
     check_all(claim, changed)
 
@@ -134,7 +135,7 @@ def _give_back(conn: apsw.Connection, claim: Claim, given: Sequence[Message], *,
     changed = conn.changes()
     for message in given:
         if message.trigger:
-            _record(conn, "message_released", message, now_ms=now_ms)
+            events.append_about(conn, "message_released", message, now_ms=now_ms)
     return changed
 
 
@@ -148,7 +149,7 @@ def release(conn: apsw.Connection, claim: Claim, *, now_ms: int) -> None:
     check_all(claim, conn.changes())
     for message in claim.held:
         if message.trigger:
-            _record(conn, "message_released", message, now_ms=now_ms)
+            events.append_about(conn, "message_released", message, now_ms=now_ms)
 
 
 ACQUIT = """
@@ -181,17 +182,6 @@ def set_aside(conn: apsw.Connection, message: Message, verdict: MessageVerdict, 
     conn.execute(_SET_ASIDE, {**verdict.outcome, "id": message.id, "status": verdict.status, "now": now_ms})
     if conn.changes() != 1:
         raise ClaimLost(f"message {message.message_id} is no longer pending")
-    _record(conn, "message_dead" if verdict.dead else "message_retry", message, verdict.outcome, now_ms=now_ms)
-
-
-def _record(conn: apsw.Connection, type_: str, message: Message, data: EventData | None = None, *, now_ms: int) -> None:
-    events.append(
-        conn,
-        type_,
-        now_ms=now_ms,
-        message_id=message.message_id,
-        agent=message.agent,
-        channel=message.channel,
-        session_id=message.session_id,
-        data=data,
+    events.append_about(
+        conn, "message_dead" if verdict.dead else "message_retry", message, verdict.outcome, now_ms=now_ms
     )

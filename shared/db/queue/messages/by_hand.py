@@ -1,13 +1,12 @@
 """What people and programs do to one message, or to all dead ones."""
 
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 import apsw
 
 from shared.core.errors import NotFound, WrongState
 from shared.db.engine.connection import rows
 from shared.db.queue import event_keys, events
-from shared.db.queue.events import EventData
 
 
 class MessageRef(NamedTuple):
@@ -56,7 +55,7 @@ def cancel_waiting(conn: apsw.Connection, row_id: int, *, reason: str, now_ms: i
     if not waiting:
         return None
     cancelled = MessageRef._make(waiting[0])
-    _record(conn, "message_cancelled", cancelled, now_ms=now_ms, reason=reason)
+    events.append_about(conn, "message_cancelled", cancelled, {"reason": reason}, now_ms=now_ms)
     return cancelled
 
 
@@ -69,7 +68,7 @@ def cancel_running(conn: apsw.Connection, row_id: int, *, reason: str, now_ms: i
     """
     running = rows(conn, _CANCEL_RUNNING, {"id": row_id, "reason": reason, "now": now_ms})
     cancelled = _changed(conn, row_id, running, "cancelled")
-    _record(conn, "message_cancelled", cancelled, now_ms=now_ms, reason=reason, running=True)
+    events.append_about(conn, "message_cancelled", cancelled, {"reason": reason, "running": True}, now_ms=now_ms)
     _release_batch(conn, cancelled, reason=reason, now_ms=now_ms)
     return cancelled
 
@@ -96,7 +95,7 @@ def _release_batch(conn: apsw.Connection, cancelled: MessageRef, *, reason: str,
     for row_id, message_id, trigger in sorted(rows(conn, _RELEASE_BATCH, key)):
         if trigger:
             released = cancelled._replace(id=row_id, message_id=message_id)
-            _record(conn, "message_released", released, now_ms=now_ms, reason=reason)
+            events.append_about(conn, "message_released", released, {"reason": reason}, now_ms=now_ms)
 
 
 _REPLACE = """
@@ -111,7 +110,7 @@ def replace(conn: apsw.Connection, row_id: int, *, message: str, content: str, f
     """Give a message that still waits another text, content and files. False: it waits no more."""
     found = rows(conn, _REPLACE, {"id": row_id, "message": message, "content": content, "files": files, "now": now_ms})
     for row in found:
-        _record(conn, "message_edited", MessageRef._make(row), now_ms=now_ms)
+        events.append_about(conn, "message_edited", MessageRef._make(row), now_ms=now_ms)
     return bool(found)
 
 
@@ -132,7 +131,7 @@ def retry(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageRef:
         WrongState: the message is not dead.
     """
     retried = _changed(conn, row_id, rows(conn, _RETRY, {"id": row_id, "now": now_ms}), "retried")
-    _record(conn, "message_retried", retried, now_ms=now_ms)
+    events.append_about(conn, "message_retried", retried, now_ms=now_ms)
     return retried
 
 
@@ -154,7 +153,7 @@ def retry_many(conn: apsw.Connection, *, after: int, limit: int, now_ms: int) ->
     found = rows(conn, RETRY_MANY, {"after": after, "limit": limit, "now": now_ms})
     retried = [MessageRef._make(row) for row in sorted(found)]
     for each in retried:
-        _record(conn, "message_retried", each, now_ms=now_ms)
+        events.append_about(conn, "message_retried", each, now_ms=now_ms)
     return retried
 
 
@@ -174,7 +173,7 @@ def delete(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageRef:
         WrongState: the message is not dead.
     """
     deleted = _changed(conn, row_id, rows(conn, _DELETE, {"id": row_id, "now": now_ms}), "deleted")
-    _record(conn, "message_deleted", deleted, now_ms=now_ms)
+    events.append_about(conn, "message_deleted", deleted, now_ms=now_ms)
     event_keys.keep(conn, [row_id], forgotten_ms=now_ms - event_keys.KEPT_MS)
     conn.execute("DELETE FROM messages WHERE id = :id AND id < (SELECT max(id) FROM messages)", {"id": row_id})
     return deleted
@@ -189,16 +188,3 @@ def _changed(conn: apsw.Connection, row_id: int, found: list[tuple[Any, ...]], v
         raise NotFound(f"there is no message {row_id}")
     ((message_id, status),) = now
     raise WrongState(f"message {message_id} is {status}; it can't be {verb}")
-
-
-def _record(conn: apsw.Connection, type_: str, message: MessageRef, *, now_ms: int, **data: Unpack[EventData]) -> None:
-    events.append(
-        conn,
-        type_,
-        now_ms=now_ms,
-        message_id=message.message_id,
-        agent=message.agent,
-        channel=message.channel,
-        session_id=message.session_id,
-        data=data or None,
-    )
