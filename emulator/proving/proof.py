@@ -51,7 +51,7 @@ _AT_ONCE, _FLOOD_AT_ONCE = 6, 24
 _ROOM_MB = 100  # on the disk of the folder, for a round: a third of it was seen
 _ROOM_OF_FULL_BYTES = (0, 2**16, 2**20)  # how large files may be on a full disk: a write-ahead log may have room
 _EVERYTHING_DIES = 0.08  # of the kills
-# What one message in so many meets, at its first send or in its turns; the rest of them is well.
+# One message in so many meets this, at its first send or in its turns; the others meet nothing.
 _SENDS = {SLOW: 90, BROKEN: 90, TAKEN_BROKEN: 60, LOST: 90, TAKEN_LOST: 60, REFUSED: 300}
 _TURNS = {"fail ok": 60, "kill ok": 90, "limit:1000 ok": 120, "exit:3 ok": 120, "dead": 150}
 

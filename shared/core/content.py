@@ -67,19 +67,19 @@ class MessageContent(TypedDict, total=False):
         is_forward: the text is somebody else's, whom the person forwards. ``turns.tools.company`` reads it.
         is_group: the chat is a group, so ``queue.replies`` quotes this message in the reply.
 
-    Between agents; ``queue.mailbox`` writes and reads these keys:
+    Between agents; ``queue.teamwork.mailbox`` writes and reads these keys:
 
-        hops: how many messages between agents led to this one. ``queue.chains`` ends a loop. ``queue.rooms`` writes it
-            too.
+        hops: how many messages between agents led to this one. ``queue.teamwork.chains`` ends a loop.
+            ``queue.teamwork.rooms`` writes it too.
         origin: what began the chain of messages between agents, see ``core.hops``; the message itself has none.
-            ``queue.rooms`` writes it too.
+            ``queue.teamwork.rooms`` writes it too.
         asker: the row of the session that asked; the answer goes there.
         is_answer: this is the answer to a message between agents, and gets no answer itself.
         behalf: the message in whose turn the agent asked; what the agent says about the answer goes to its sender.
         deadline: the row of the message that wakes the agent that asked, if there is no answer by then.
-            ``queue.deadlines`` writes and reads it.
+            ``queue.teamwork.deadlines`` writes and reads it.
 
-    In a team's room; ``queue.rooms`` writes these keys, ``queue.mailbox`` reads ``team``:
+    In a team's room; ``queue.teamwork.rooms`` writes these keys, ``queue.teamwork.mailbox`` reads ``team``:
 
         team: the team's id.
         line: the row in ``chat_messages``.
@@ -88,7 +88,7 @@ class MessageContent(TypedDict, total=False):
 
         approval: ``inbound.decisions`` tells a session the outcome of this approval. For readers of the rows.
         status: the state in which that approval ended. For readers of the rows.
-        label: the name of a schedule. ``queue.series`` writes it, ``db.queue.message_series`` reads it.
+        label: the name of a schedule. ``queue.series`` writes it, ``schedules.message_series`` reads it.
         undelivered: the row of the response of which the agent is told that it was not delivered. ``queue.agent_notes``
             writes it, ``db.queue.dead_responses`` reads it.
         replay_of: the ``message_id`` of the first run. ``db.queue.replays`` writes and reads it; ``queue.replies`` then
@@ -161,7 +161,7 @@ class ResponseContent(TypedDict, total=False):
             message's id into its ``message_id``. With ``edits``, the press is acknowledged and the message changed.
             Without, only the person who pressed sees the response, where the platform can do that. Written by
             ``access.requests`` and ``routing.apply``.
-        label: the name of a schedule. ``queue.series`` writes it, ``db.queue.response_series`` reads it.
+        label: the name of a schedule. ``queue.series`` writes it, ``schedules.response_series`` reads it.
         reaction: the response is no message, but a reaction to one. ``queue.reactions`` writes it.
         bot_request: ``[request_id, name, username]`` of a bot that the person is asked to make. ``access.own_bots``
             writes it.

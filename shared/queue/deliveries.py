@@ -125,7 +125,7 @@ class Sending(msgspec.Struct, frozen=True):
 
 
 def _as_one_part(text: str) -> tuple[Part, ...]:
-    """What goes out in another form than text: the text says the same, for whoever reads back what was sent."""
+    """A response that is sent as something other than text. Its text says the same, for readers of the history."""
     return (Part(text),)
 
 
@@ -250,7 +250,7 @@ def fail(
 
 
 def _end(conn: apsw.Connection, response: Response, verdict: ResponseVerdict, *, now_ms: int) -> None:
-    """The response is dead: its agent reads so in its next turn, and of a series the next one follows."""
+    """The response is dead: its agent reads about it in its next turn, and a series continues."""
     agent_notes.leave_undelivered(conn, response, verdict, now_ms=now_ms)
     series.advance_responses(conn, now_ms=now_ms)
 

@@ -67,7 +67,7 @@ def forget_older(conn: apsw.Connection, place: Any, limit: int) -> tuple[int, An
 
 
 def _begin_anew(conn: apsw.Connection, agent: str, gone: DeletedLines, *, now_ms: int) -> None:
-    """Let the sessions go on without the program's own, and with a note: the newest line, after those that are gone."""
+    """Drop what the program keeps of these sessions, and leave a note as the newest line, after the deleted ones."""
     sessions.leave_continuations(conn, gone.sessions)
     note = AgentMessage(agent, "user", "internal", _SENDER, "", NOTE, now_ms)
     notes = [note._replace(message_id=ids.new("internal"), session_id=session) for session in gone.sessions]

@@ -1,7 +1,7 @@
 """Series: planned messages and responses, once or recurring.
 
-An occurrence hands over to the next in the transaction that ends it, or later by the tick. A series whose schedule
-can't be used any more ends with an event and never delays a settlement.
+The transaction that ends an occurrence also inserts the next one; if it did not, a later tick does. A series whose
+schedule can't be used any more ends with an event, and never delays a settlement.
 
 A running occurrence does not change. A change while it runs makes the next one at once, with the change; the running
 one ends as it began, without a successor. Each verb is the work of one transaction, and writes an event.
@@ -32,7 +32,7 @@ from shared.db.queue.sessions import Session
 log = logs.get()
 
 HEARTBEAT = "heartbeat"  # the channel of TinyAGI's heartbeats: an agent's recurring question to itself
-BATCH = 20  # series that one call hands on: some 8 ms of the write lock
+BATCH = 20  # series that one call advances: some 8 ms of the write lock
 TOO_LATE = "it could not begin in time"
 _TABLES = (MESSAGES, RESPONSES)
 
@@ -293,7 +293,7 @@ def _find(conn: apsw.Connection, series_id: str) -> tuple[Series, Plan]:
 
 
 def pass_over_messages(conn: apsw.Connection, row_ids: Sequence[int], *, now_ms: int) -> bool:
-    """Let no occurrence among these rows begin whose grace has passed: its series goes on at the first instant in time.
+    """Skip the occurrences among these rows whose grace has passed: their series continue at the first instant in time.
 
     A plan with one occurrence ends. Returns whether there was one.
     """

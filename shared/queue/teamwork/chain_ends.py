@@ -1,4 +1,4 @@
-"""The end of a chain of messages between agents: whoever is in it is told once, and so is its origin."""
+"""The end of a chain of messages between agents: each agent in it is told once, and so is its origin."""
 
 import apsw
 

@@ -74,7 +74,7 @@ def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPol
 
 
 def _pause_agent(conn: apsw.Connection, agent: str, failure: Failure, *, now_ms: int) -> None:
-    """Where it can't work at all. ``turn.paused_agents`` tells people, and lets it go on."""
+    """Pause an agent that can't work at all. ``turns.run.paused_agents`` tells people, and resumes it."""
     code = next((each for each in agent_pauses.CODES if each == failure.code), None)
     if code is None:
         return
@@ -164,7 +164,7 @@ def release(conn: apsw.Connection, claim: Claim, *, why: str = STOPPED, now_ms: 
 
 
 def _go_on_with(conn: apsw.Connection, claim: Claim, joining: Sequence[Message]) -> None:
-    """A turn that had said something was interrupted by these messages: it goes on with them."""
+    """These messages interrupted a turn that had spoken: the turn that continues it takes them too."""
     if not joining:
         return
     spoken.goes_on_with(conn, joining, claim.asked[0].spoken or claim.token)

@@ -25,10 +25,12 @@ _CERTAIN = 20 * LOST_DISPATCH  # all but the first two with a wait before, in wh
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a turn failed. *wait_ms*: a wait that the provider asked for (a second to a day); it costs no attempt. A
-    shorter one is none: without an end, it would repeat the turn for ever.
+    """Why a turn failed.
 
-    *until_ms*: as a wait, until this instant (ms UTC). *suspicion*: what ``process_gone`` adds to that of its messages.
+    Attributes:
+        wait_ms: the wait that the provider asked for; it costs no attempt. One below ``SHORTEST_WAIT_MS`` is ignored.
+        until_ms: the same as an instant, in ms UTC.
+        suspicion: what ``process_gone`` adds to the suspicion of the turn's messages.
     """
 
     reason: str
@@ -49,7 +51,7 @@ class Failure:
 
 
 class Said(msgspec.Struct, frozen=True):
-    """Whether the turn that ended had spoken, and whether its agent's row lets it go on: once."""
+    """Whether the turn that ended had spoken, and whether its agent's row allows one continuation."""
 
     has_spoken: bool = False
     may_go_on: bool = False

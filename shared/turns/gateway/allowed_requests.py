@@ -1,5 +1,5 @@
-"""Which requests go on to a host of models: fields that are known, and of what the host would do for them, what the
-agent's config allows. The rest is refused: a field that nobody has looked at may be a way out of the leash.
+"""Which requests are forwarded to a host of models: those with known fields, which ask the host for nothing that the
+agent's config does not allow. All others are refused: an unknown field may be a way out of the leash.
 
 Sources: https://docs.anthropic.com/en/api/messages, https://platform.openai.com/docs/api-reference
 """
@@ -99,7 +99,7 @@ RESPONSES = RequestRules(
 
 
 def why_not(rules: RequestRules, fields: Mapping[str, Any], allowed: Allowed) -> str | None:
-    """The sentence for the program and the operator where the request may not go on; None where it may."""
+    """The sentence for the program and the operator where the request must not be forwarded; None where it may."""
     for what, setting in (*_fields(rules, fields), *_tools(rules, fields.get("tools")), *_said(rules, fields)):
         if setting is None:
             return (

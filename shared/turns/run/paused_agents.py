@@ -41,7 +41,7 @@ class PausedAgents:
         self._probes: dict[str, asyncio.Task[None]] = {}
 
     async def look(self, *, now_ms: int) -> bool:
-        """Tell people, ask providers, and let agents go on; at most once a second. Whether any agent goes on."""
+        """Tell people, ask providers, and resume agents; at most once a second. Whether any agent was resumed."""
         if 0 <= now_ms - self._looked_at_ms < _LOOK_EVERY_MS:
             return False
         self._looked_at_ms = now_ms
@@ -93,7 +93,7 @@ class PausedAgents:
 
 
 async def _ask(agent: Agent, pause: AgentPause) -> Callable[[apsw.Connection], object]:
-    """What to write after asking whether the agent could work: it goes on, or is asked again later, or never."""
+    """What to write after asking whether the agent could work: it is resumed, or asked again later, or never."""
     if not agent_check.can_be_asked(agent):
         return partial(agent_pauses.check_again, agent=agent.id, reason=pause.reason, check_at=None)
     async with asyncio.timeout(_PROBE_TIMEOUT_S):
@@ -161,7 +161,7 @@ def _is_a_persons(message: Message) -> bool:
 
 
 def _tell(conn: apsw.Connection, asked: Message, text: str, *, now_ms: int) -> None:
-    """It answers nothing: a client that waits for the answer goes on waiting."""
+    """This is not the answer: a client that waits for the answer keeps waiting."""
     new = replies.response(asked, text, agent=asked.agent, session_id=asked.session_id)
     notice = new._replace(message_id=ids.new("proactive"), in_reply_to=None, agent=None, metadata=NOTICE)
     responses.enqueue(conn, notice, now_ms=now_ms)

@@ -18,7 +18,7 @@ writes the events of arrival, many at once.
 """
 
 from shared.db.queue.messages.by_hand import (
-    RETRY_MANY,
+    DEAD_AFTER,
     MessageRef,
     cancel,
     cancel_running,
@@ -52,11 +52,11 @@ from shared.db.queue.messages.storing import (
 )
 
 __all__ = [
+    "DEAD_AFTER",
     "END",
     "GO_ON",
     "HAS_EVENT",
     "PLANNED",
-    "RETRY_MANY",
     "MessageRef",
     "NewMessage",
     "announce",

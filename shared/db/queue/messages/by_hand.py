@@ -135,26 +135,19 @@ def retry(conn: apsw.Connection, row_id: int, *, now_ms: int) -> MessageRef:
     return retried
 
 
-RETRY_MANY = """
-    UPDATE messages
-       SET status = 'pending', retry_count = 0, last_error = NULL, failure = NULL, waits_since = NULL,
-           process_after = NULL, runs_alone = NULL, suspicion = NULL, updated_at = :now
-     WHERE id IN (SELECT id
-                    FROM messages
-                   WHERE status = 'dead' AND id > :after
-                   ORDER BY id
-                   LIMIT :limit)
-    RETURNING id, message_id, agent, channel, session_id
+DEAD_AFTER = """
+    SELECT id
+      FROM messages
+     WHERE status = 'dead' AND id > :after
+     ORDER BY id
+     LIMIT :limit
 """
 
 
 def retry_many(conn: apsw.Connection, *, after: int, limit: int, now_ms: int) -> list[MessageRef]:
     """Retry up to *limit* dead messages with rows above *after*; the oldest first."""
-    found = rows(conn, RETRY_MANY, {"after": after, "limit": limit, "now": now_ms})
-    retried = [MessageRef._make(row) for row in sorted(found)]
-    for each in retried:
-        events.append_about(conn, "message_retried", each, now_ms=now_ms)
-    return retried
+    found = rows(conn, DEAD_AFTER, {"after": after, "limit": limit})
+    return [retry(conn, row_id, now_ms=now_ms) for (row_id,) in found]
 
 
 _DELETE = """

@@ -113,7 +113,7 @@ def test_retrying_a_dead_message_gives_all_attempts_back_and_the_old_place(conn)
     assert texts(take(conn)) == ["dead", "younger"]
 
 
-def test_several_dead_messages_are_retried_in_one_statement_the_oldest_first(conn):
+def test_several_dead_messages_are_retried_the_oldest_first(conn):
     first, alive, second, third = dead(conn), put(conn, chat="200"), dead(conn), dead(conn)
     with transaction(conn):
         assert [each.id for each in messages.retry_many(conn, after=first, limit=1, now_ms=NOW)] == [second]
@@ -126,7 +126,7 @@ def test_several_dead_messages_are_retried_in_one_statement_the_oldest_first(con
 
 
 def test_the_dead_messages_to_retry_are_found_by_their_index(conn):
-    lines = plan(conn, messages.RETRY_MANY, after=1, limit=1, now=NOW)
+    lines = plan(conn, messages.DEAD_AFTER, after=1, limit=1)
     assert "SEARCH messages USING COVERING INDEX messages_dead (id>?)" in lines
 
 
