@@ -42,7 +42,7 @@ class RunsWork(Protocol):
 
 
 class Estimate(NamedTuple):
-    """Of a request, before it goes out. *usual*: what is written; *most*: what it could use."""
+    """What a request may use, before it goes out. *usual*: what is written meanwhile; *most*: its limit."""
 
     usual: Tokens
     most: Tokens
@@ -139,7 +139,7 @@ class Ledger:
         return price.cost(tokens) if price is not None else None
 
     def _is_tight(self, agent: str, paid_by: PaidBy, most: Spent, now_ms: int) -> bool:
-        """Whether this request and those under way could use a budget up together."""
+        """Whether this request, with those under way, could exceed a budget."""
         if not self._under_way:
             return False
         for budget in budgets.that_bind(self._reader, agent):

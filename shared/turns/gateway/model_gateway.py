@@ -174,7 +174,7 @@ class ModelGateway:
             await self._tools.close()
 
     def _admits(self, door: str, scope: Scope) -> bool:
-        """Whether each token that we know is of a program behind this door; what we don't know is refused later."""
+        """Whether each known token belongs to a program behind this door; unknown tokens are refused later."""
         return all(self._book.door(token) in (None, door) for token in headers.tokens(scope["headers"]))
 
     def _ensure_server(self, models: GatewaySettings) -> "ProgramServer":

@@ -194,7 +194,7 @@ class _Exchange:
             await asyncio.shield(self._proxy.ledger.withdraw(begun, now_ms=clock.now_ms()))
 
     async def _settle_as_estimated(self) -> None:
-        """It ended without an answer, and may have cost something all the same."""
+        """Count a request that ended without an answer by its estimate: it may have cost something."""
         if self._under_way is not None:
             await self._settle(self._under_way.usual)
 

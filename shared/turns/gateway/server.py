@@ -87,7 +87,7 @@ class ProgramServer:
                 self._unix[door] = await self._listen(door)
 
     def shut(self, door: str) -> None:
-        """No program of this door is left. Connections that are open end by themselves."""
+        """Stop listening at a door that has no program any more. Its open connections end by themselves."""
         server = self._unix.pop(door, None)
         if server is not None:
             server.close()

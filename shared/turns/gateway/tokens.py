@@ -112,7 +112,7 @@ class TokenBook:
         program.turn = turn
 
     def end(self, token: str) -> None:
-        """The turn is over: its requests are cut off, and no other is let through. An unknown token stays so."""
+        """End the turn: cut off its requests, and let no other through. An unknown token is ignored."""
         program = self._programs.get(token)
         if program is None or program.turn is None:
             return
@@ -121,12 +121,12 @@ class TokenBook:
             request.cancel()
 
     def revoke(self, token: str) -> None:
-        """The program is gone. A token that is unknown already stays so."""
+        """Forget the token of a program that is gone. An unknown token is ignored."""
         self.end(token)
         self._programs.pop(token, None)
 
     def door(self, token: str) -> str | None:
-        """Where the token is good; None: it is unknown."""
+        """The door behind which the token is valid; None: it is unknown."""
         program = self._programs.get(token)
         return program.door if program else None
 

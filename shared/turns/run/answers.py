@@ -82,7 +82,7 @@ class TurnAnswers:
         return len(self._replies)
 
     def so_far(self) -> str:
-        """What people would read of it, were it all. It joins everything: not to be called for each text."""
+        """What people would read if the turn ended now. It joins all texts, so don't call it for each one."""
         return "\n\n".join(filter(str.strip, (each.reply.text for each in self._replies)))
 
     def append_note(self, note: str) -> None:

@@ -42,7 +42,7 @@ class RunningContinuation:
             self._stored = value
 
     def leave_to_settlement(self) -> None:
-        """Write nothing more: the turn's settlement writes the value. For a turn that ends at once, that is all."""
+        """Write nothing more: the turn's settlement writes the value. A short turn thus writes it once."""
         if self._writing is not None:
             self._writing.cancel()
 

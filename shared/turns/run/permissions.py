@@ -101,7 +101,7 @@ class TurnPermissions:
             return _UNREADABLE
 
     def close(self) -> "asyncio.Future[Any]":
-        """The turn is over: the cards of its open questions say so. Without any, nothing is to be waited for."""
+        """End the turn's open questions: their cards say that it is over. Done at once where there are none."""
         return asyncio.gather(*self._leaving, return_exceptions=True)
 
     def _begin(self, conn: apsw.Connection, asked: PermissionAsked) -> Approval | PermissionAnswer:
@@ -174,7 +174,7 @@ class TurnPermissions:
         )
 
     async def _leave(self, asked: Approval) -> None:
-        """Nobody waits for the answer any more. What can't be written now, ``sweep`` writes."""
+        """End a question whose answer nobody waits for. If it can't be written now, ``sweep`` writes it."""
         over = permission_requests.OVER
         try:
             await self._service.writer.run(
@@ -186,7 +186,7 @@ class TurnPermissions:
 
     @contextlib.contextmanager
     def _standing_still(self) -> Iterator[None]:
-        """The limit of the whole turn counts no time in which a person is asked."""
+        """Stop the clock of the turn's limit while a person is asked."""
         loop, limit = asyncio.get_running_loop(), self._limit
         when = limit.when() if limit is not None else None
         if limit is not None and when is not None and not self._waiting:

@@ -47,7 +47,7 @@ class Telling:
             self._begin(turn)
 
     def listen(self, turn: RunningTurn) -> None:
-        """The program of the turn did something: if it begins to hear now, tell it what came while it was deaf."""
+        """The turn's program did something: if it can be told something now, tell it what came in before."""
         if not turn.hears:
             self._begin(turn)
 
@@ -100,7 +100,7 @@ class Telling:
 
 
 async def _steer(provider: ListeningProvider, turn: RunningTurn, text: str) -> bool:
-    """Whether the agent took it. It may take its time for that while its turn runs."""
+    """Whether the agent took it. While its turn runs, it may take as long as it needs."""
     token = turn.claim.token
     answer, over = asyncio.ensure_future(provider.steer(token, text)), asyncio.ensure_future(turn.over.wait())
     try:

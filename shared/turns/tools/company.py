@@ -21,7 +21,7 @@ def brings_strangers(conn: apsw.Connection, session_id: int, messages: Iterable[
 
 
 def has_strangers(conn: apsw.Connection, messages: Iterable[Message]) -> bool:
-    """Whether one of the messages has words of somebody whom its agent does not know by a role or a membership."""
+    """Whether one of the messages has words of a stranger, who has no role or membership for its agent."""
     return any(is_of_stranger(conn, each) for each in messages)
 
 

@@ -52,7 +52,7 @@ def _remember(call: ToolCall, given: Remember) -> str:
 
 
 def _why_here(call: ToolCall) -> str | None:
-    """Why the other conversations may not read what this turn writes; None: they may."""
+    """Why other conversations must not read what this turn writes; None: they may."""
     if call.session.strangers_at is not None:
         return _WHY_HERE["strangers"]
     if call.agent.memory == "admins":

@@ -48,7 +48,7 @@ class KeptFile(NamedTuple):
 
 
 def delete_old(conn: apsw.Connection, settings: Settings, *, now_ms: int) -> int:
-    """Delete what is over of every agent's boxes; the number of files. A folder that can't be read is logged."""
+    """Delete old and surplus files of every agent's boxes; how many. A folder that can't be read is logged."""
     count = 0
     for agent in agents.every_with_retired(conn):
         try:

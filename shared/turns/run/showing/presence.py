@@ -73,7 +73,7 @@ class SaidSoFar(msgspec.Struct):
         return cls(str, asyncio.Event())
 
     def say(self, text: Callable[[], str]) -> None:
-        """The agent has said more: all that *text* reads."""
+        """Show more of the answer: *text* gives all that the agent has said so far."""
         self.text = text
         self.changed.set()
 
@@ -171,7 +171,7 @@ class Presence:
             await self._sleep(REPEAT_LINE_S)
 
     async def _change_line(self, stage: Stage, claim: Claim, text: str) -> bool:
-        """Whether the line is on its way to say *text*."""
+        """Let the line say *text*; whether the change is stored."""
         show = partial(progress.show, claim=claim, person=stage.person, text=text, now_ms=self._now_ms())
         try:
             is_changed: bool = await self._service.writer.run(show, durable=False)
@@ -191,7 +191,7 @@ class Presence:
                 each.cancel()
 
     async def _begin(self, stage: Stage, claim: Claim) -> int | None:
-        """The id of the turn's draft, whose row stands before anybody sees it; None: it could not be written."""
+        """The id of the turn's draft, whose row is written before anybody sees it; None: it could not be written."""
         add = partial(
             drafts.add,
             turn=claim.token,
@@ -208,7 +208,7 @@ class Presence:
             return None
 
     async def _call(self, work: Callable[[], Awaitable[None]], what: str) -> float | None:
-        """Make one call: the seconds to wait at least until the next one; None: leave it at that."""
+        """Make one call; the seconds to wait before the next one, or None to make no more."""
         try:
             async with asyncio.timeout(_LIMIT_S):
                 await work()
@@ -229,7 +229,7 @@ _OF_PEOPLE = ("chat", "chat-sdk")  # nobody waits for a task
 
 
 def _watching(claim: Claim) -> Message | None:
-    """The message of the person who sees the turn; None where nobody does, or others than who asked would. Pure."""
+    """The message of the person who sees the turn; None where nobody would, or where others would see it too. Pure."""
     person = mailbox.person_of(claim.asked[0])
     if person is None or person.chat_id is None or person.platform_id is None or person.kind not in _OF_PEOPLE:
         return None
