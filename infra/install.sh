@@ -1,11 +1,13 @@
 #!/bin/sh
 # Installs Postroom as systemd services on one Debian or Ubuntu host, as root, from this folder:
-#   infra/install.sh install [--domain bot.example.com]     the first time; the domain gets TLS by Caddy
+#   infra/install.sh install [--domain bot.example.com]     the first time, and once more what failed or was left out of it;
+#                                                           the domain gets TLS by Caddy
 #   infra/install.sh upgrade      install this folder's release beside the one that runs, and change over to it
 #   infra/install.sh rollback     change back to the release before, with all that came in since
 # Releases are in /opt/postroom-releases, and /opt/postroom is the one that runs. Settings in /etc/postroom and the data in
 # /var/lib/postroom are never overwritten. docs/operations.md says what to do after it.
 set -eu
+umask 022  # the user postroom must be able to read a release, whatever root's own habit is
 cd "$(dirname "$0")/.."
 current=/opt/postroom
 releases=/opt/postroom-releases
@@ -30,10 +32,13 @@ make_user_and_folders() {
     install -d -m 0700 -o postroom -g postroom "$data" "$data/agents"
 }
 
-release_files() { tar -cf - --exclude=__pycache__ pyproject.toml constraints.txt template.yaml README.md infra shared functions emulator; }
+release_files() {  # owned and changed by root alone, whoever owns the checkout
+    tar -cf - --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --exclude=__pycache__ \
+        pyproject.toml constraints.txt template.yaml README.md infra shared functions emulator
+}
 
 install_release() {  # sets $release; a release that is there whole is used as it is
-    release=$releases/$(release_files --sort=name --mtime=@0 | sha256sum | cut -c 1-12)
+    release=$releases/$(release_files | sha256sum | cut -c 1-12)
     if [ -e "$release/.installed" ]; then
         say "$release is installed already"
         return
@@ -80,10 +85,19 @@ stop_all() {  # the functions are bound to it, and stop first
     systemctl stop postroom-host
 }
 
-is_ready() {  # every function answers
+probe() { "$current/.venv/bin/python" "$current/infra/probe.py" "$@"; }
+
+is_ready() {  # every function answers; on a standby, where they refuse connections, each has run for some seconds
+    host_port=$(sed -n 's/^ExecStart=.*--port \([0-9]*\).*/\1/p' /etc/systemd/system/postroom-host.service)
+    if probe "$host_port" standby; then is_standby=yes; else is_standby=; fi
     for name in $(functions); do
-        port=$(sed -n 's/^ARGUMENTS=.*--port \([0-9]*\).*/\1/p' "$settings/$name.env")
-        "$current/.venv/bin/python" "$current/infra/probe.py" "$port" || { waits_for=$name; return 1; }
+        waits_for=$name
+        if [ -n "$is_standby" ]; then
+            [ "$seconds" -ge 5 ] && systemctl is-active --quiet "postroom-function@$name" &&
+                [ "$(systemctl show --property=NRestarts --value "postroom-function@$name")" = 0 ] || return 1
+        else
+            probe "$(sed -n 's/^ARGUMENTS=.*--port[= ]\([0-9]*\).*/\1/p' "$settings/$name.env")" || return 1
+        fi
     done
 }
 
@@ -103,11 +117,17 @@ switch_to() {  # in one step: a link takes the place of another
 
 runs() { readlink "$current" 2>/dev/null || true; }
 
+check_domain() {
+    case $domain in
+        *[!A-Za-z0-9.-]* | .* | -* | *..* | *. | '') fail "'$domain' is no name of a domain: say --domain bot.example.com" ;;
+    esac
+}
+
 serve_domain() {  # only the webhooks are open to the world; the API and the page are not
     command -v caddy >/dev/null 2>&1 || {
         say "installing Caddy, which gets the certificate of $domain"
         { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends caddy; } >/dev/null ||
-            fail "apt-get could not install caddy: its own words are above"
+            fail "Postroom runs, but apt-get could not install caddy: its own words are above. Then: $again"
     }
     cat >/etc/caddy/postroom.caddy <<END
 $domain {
@@ -119,21 +139,26 @@ $domain {
 	}
 }
 END
-    grep -qx 'import postroom.caddy' /etc/caddy/Caddyfile 2>/dev/null || echo 'import postroom.caddy' >>/etc/caddy/Caddyfile
+    # On a line of its own, also where the last line has no end.
+    grep -qx 'import postroom.caddy' /etc/caddy/Caddyfile 2>/dev/null || printf '\nimport postroom.caddy\n' >>/etc/caddy/Caddyfile
     caddy validate --config /etc/caddy/Caddyfile --adapter caddyfile >/dev/null 2>&1 ||
-        fail "Caddy refuses /etc/caddy/Caddyfile: caddy validate --config /etc/caddy/Caddyfile says why"
-    systemctl reload-or-restart caddy
+        fail "Postroom runs, but Caddy refuses /etc/caddy/Caddyfile: caddy validate --config /etc/caddy/Caddyfile says why. Then: $again"
+    systemctl reload-or-restart caddy ||
+        fail "Postroom runs, but Caddy does not: journalctl -u caddy says why; another program may have ports 80 and 443. Then: $again"
 }
 
+put_in_place() { switch_to "$release"; install_units; start_all; }
+
+why_not() { echo "$waits_for does not answer after $ready_s s: journalctl -u postroom-function@$waits_for -u postroom-host"; }
+
 first_install() {
-    [ -z "$(runs)" ] || fail "$(runs) is installed already: infra/install.sh upgrade"
+    again="infra/install.sh install${domain:+ --domain $domain}"
     make_user_and_folders
     install_release
+    [ -z "$(runs)" ] || [ "$(runs)" = "$release" ] || fail "$(runs) is installed already: infra/install.sh upgrade"
     write_settings
-    switch_to "$release"
-    install_units
-    start_all
-    wait_ready || fail "$waits_for does not answer after $ready_s s: journalctl -u postroom-function@$waits_for -u postroom-host"
+    put_in_place
+    wait_ready || fail "$(why_not). Then: $again"
     [ -z "$domain" ] || serve_domain
     say "Postroom runs. Its settings are in $settings; what comes next: docs/operations.md, *The first hour*"
 }
@@ -142,20 +167,31 @@ upgrade() {
     before=$(runs)
     [ -n "$before" ] || fail "nothing is installed yet: infra/install.sh install"
     install_release
-    [ "$release" != "$before" ] || { say "this release runs already"; return; }
     write_settings
-    stop_all
+    if [ "$release" = "$before" ]; then  # also after an upgrade that was broken off: nothing runs then
+        put_in_place
+        wait_ready || fail "$(why_not)"
+        say "this release runs already"
+        return
+    fi
     echo "$before" >"$release/.before"
-    switch_to "$release"
-    install_units
-    start_all
+    stop_all
+    put_in_place
     if wait_ready; then
+        remove_older
         say "$release runs. To go back, with all that comes in meanwhile: infra/install.sh rollback"
     else
+        failed=postroom-function@$waits_for
         say "$waits_for does not answer after $ready_s s, so $before comes back"
         rollback
-        fail "the release was not changed; the log of the failed one: journalctl -u postroom-function@$waits_for -u postroom-host"
+        fail "the release was not changed; the log of the failed one: journalctl -u $failed -u postroom-host"
     fi
+}
+
+remove_older() {  # each has its libraries, and would fill the disk in the end
+    for folder in "$releases"/*; do
+        [ "$folder" = "$release" ] || [ "$folder" = "$before" ] || rm -rf "$folder"
+    done
 }
 
 rollback() {
@@ -163,11 +199,9 @@ rollback() {
     [ -e "$before/.installed" ] || fail "$before, the release before, is gone"
     stop_all
     roll_back_database
-    switch_to "$before"
     release=$before
-    install_units
-    start_all
-    wait_ready || fail "$waits_for does not answer after $ready_s s: journalctl -u postroom-function@$waits_for -u postroom-host"
+    put_in_place
+    wait_ready || fail "$(why_not)"
     say "$before runs again"
 }
 
@@ -175,7 +209,7 @@ newest_schema() { basename -a "$1"/shared/db/migrations/*.sql | sort | tail -n 1
 
 roll_back_database() {  # where the upgrade changed the schema; all that came in since is carried over
     [ "$(newest_schema "$before")" -lt "$(newest_schema "$current")" ] || return 0
-    database=$(sed -n 's/^POSTROOM_DB=//p' "$settings/host.env")
+    database=$(sed -n "s/^POSTROOM_DB=[\"']*\([^\"']*\).*/\1/p" "$settings/host.env" | tail -n 1)  # as systemd reads it
     [ -e "$database" ] || return 0
     (
         cd "$current/"
@@ -190,10 +224,11 @@ mode=${1:-}
 domain=
 while [ $# -gt 0 ]; do
     case $1 in
-        --domain) [ $# -ge 2 ] || fail "--domain needs a name"; domain=$2; shift 2 ;;
+        --domain) [ $# -ge 2 ] || fail "--domain needs a name"; domain=$2; check_domain; shift 2 ;;
         *) fail "'$1' is no option; see the head of infra/install.sh" ;;
     esac
 done
+[ -z "$domain" ] || [ "$mode" = install ] || fail "--domain goes with install: infra/install.sh install --domain $domain"
 case $mode in
     install) check_host; first_install ;;
     upgrade) check_host; upgrade ;;

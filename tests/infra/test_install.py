@@ -119,3 +119,141 @@ def test_a_host_is_installed_upgraded_and_rolled_back_and_keeps_its_messages(hos
     assert lines[2:4] == ["700 postroom", "700 root"]
     assert lines[4:7] == [later, later, before]
     assert {each["text"] for each in json.loads("\n".join(lines[7:]))} == {"before", "since"}
+
+
+# Another release beside this one's: its setup takes no time, and its processes are a stand-in for systemctl.
+CALLS = r"""
+export POSTROOM_INSTALL_WAIT=1
+cat > {tmp}/bin/systemctl <<'END'
+#!/bin/sh
+echo "$@" >>{tmp}/calls
+case $1 in is-active) [ ! -e {tmp}/crashes ];; show) echo 0;; esac
+END
+"""
+PROBE = """import pathlib, sys
+is_standby = pathlib.Path("{tmp}/standby").exists()
+sys.exit(not is_standby if sys.argv[2:] else is_standby or pathlib.Path("{tmp}/crashes").exists())
+"""
+
+
+@pytest.fixture
+def calls(host, tmp_path):
+    """As ``host``, where a call of systemctl is a line of the file ``calls``, and nothing runs."""
+    return lambda lines: host(CALLS.format(tmp=tmp_path) + lines)
+
+
+def small(folder, tmp, name="first"):
+    """A release of files alone."""
+    made = folder / name
+    for each in ("shared", "functions", "emulator"):
+        (made / each).mkdir(parents=True)
+    shutil.copytree(ROOT / "infra", made / "infra")
+    for each in ("pyproject.toml", "constraints.txt", "template.yaml"):
+        shutil.copy(ROOT / each, made)
+    (made / "README.md").write_text(f"{name}\n")
+    python = f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} "$@"\n'
+    (made / "infra/setup.sh").write_text(
+        f"#!/bin/sh\nmkdir -p $VENV/bin\ncat >$VENV/bin/python <<'END'\n{python}END\nchmod +x $VENV/bin/python\n"
+    )
+    (made / "infra/probe.py").write_text(PROBE.format(tmp=tmp))
+    return made
+
+
+@needs_root
+def test_a_release_can_be_read_by_its_user_and_changed_by_root_alone(calls, tmp_path):
+    """The checkout may be of another user, and root's files for root alone (a umask of 077)."""
+    first = small(tmp_path, tmp_path)
+    printed = calls(f"""
+        chmod -R go= {first}
+        chown -R nobody {first}
+        umask 077
+        {first}/infra/install.sh install >&2
+        cd /opt/postroom
+        stat -c '%a %U' README.md infra .venv/bin .venv/bin/python
+    """)
+    assert printed.split("\n")[:-1] == ["644 root", "755 root", "755 root", "755 root"]
+
+
+@needs_root
+def test_an_installation_that_failed_is_continued_by_the_same_command(calls, tmp_path):
+    first, second = (small(tmp_path, tmp_path, name) for name in ("first", "second"))
+    printed = calls(f"""
+        touch {tmp_path}/crashes
+        {first}/infra/install.sh install --domain bot.example.com 2>&1 && exit 9
+        rm {tmp_path}/crashes
+        {first}/infra/install.sh install --domain bot.example.com >&2
+        head -n 1 /etc/caddy/postroom.caddy
+        {second}/infra/install.sh install 2>&1 && exit 9
+        true
+    """)
+    assert "Then: infra/install.sh install --domain bot.example.com\n" in printed
+    assert "\nbot.example.com {\n" in printed
+    assert printed.endswith("is installed already: infra/install.sh upgrade\n")
+
+
+@needs_root
+def test_an_upgrade_that_was_broken_off_is_continued_and_releases_before_the_last_are_removed(calls, tmp_path):
+    first, second, third = (small(tmp_path, tmp_path, name) for name in ("first", "second", "third"))
+    printed = calls(f"""
+        {first}/infra/install.sh install >&2
+        {second}/infra/install.sh upgrade >&2
+        rm {tmp_path}/calls
+        {second}/infra/install.sh upgrade >&2
+        grep -c '^start postroom-ticker' {tmp_path}/calls
+        {third}/infra/install.sh upgrade >&2
+        cat /opt/postroom-releases/*/README.md
+    """)
+    assert printed.split()[0] == "1"
+    assert sorted(printed.split()[1:]) == ["second", "third"]
+
+
+@needs_root
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_standby_is_upgraded_though_its_functions_refuse_connections(calls, tmp_path, crashes):
+    first, second = (small(tmp_path, tmp_path, name) for name in ("first", "second"))
+    printed = calls(f"""
+        export POSTROOM_INSTALL_WAIT=6
+        touch {tmp_path}/standby
+        {first}/infra/install.sh install >&2
+        {"touch" if crashes else "true"} {tmp_path}/crashes
+        {second}/infra/install.sh upgrade >&2 || true
+        cat /opt/postroom/README.md
+    """)
+    assert printed == ("first\n" if crashes else "second\n")
+
+
+@needs_root
+def test_the_database_of_a_rollback_is_found_where_its_name_is_quoted(calls, tmp_path):
+    first, second = (small(tmp_path, tmp_path, name) for name in ("first", "second"))
+    for each, number in ((first, "0001"), (second, "0002")):
+        (each / "shared/db/migrations").mkdir(parents=True)
+        (each / f"shared/db/migrations/{number}_x.sql").touch()
+    printed = calls(f"""
+        {first}/infra/install.sh install >&2
+        {second}/infra/install.sh upgrade >&2
+        touch /var/lib/postroom/postroom.db
+        sed -i 's#^POSTROOM_DB=.*#POSTROOM_DB="/var/lib/postroom/postroom.db"#' /etc/postroom/host.env
+        printf '#!/bin/sh\necho "$@"\n' > {tmp_path}/bin/runuser
+        chmod +x {tmp_path}/bin/runuser
+        {second}/infra/install.sh rollback
+    """)
+    assert "POSTROOM_DB=/var/lib/postroom/postroom.db .venv/bin/python -m emulator rollback --yes --to 0001" in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("install --domain https://bot.example.com/", "is no name of a domain: say --domain bot.example.com"),
+        ("install --domain", "--domain needs a name"),
+        ("upgrade --domain bot.example.com", "infra/install.sh install --domain bot.example.com"),
+    ],
+)
+def test_a_domain_that_would_serve_nothing_is_refused_first(tmp_path, words, said):
+    """By anybody's hand: this host is no namespace, so the script must not take itself for root's."""
+    (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
+    (tmp_path / "id").chmod(0o755)
+    command = ["sh", ROOT / "infra/install.sh", *words.split()]
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.endswith(f"{said}\n")
