@@ -60,13 +60,15 @@ check_java() {
 }
 
 make_venv() {
-    [ -x "$venv/bin/python" ] && return
+    # Also where a start was broken off, or the Python that made it is gone from the system.
+    "$venv/bin/python" -c 'import pip' 2>/dev/null && return
     python=$(find_python)
     say "setup: making $venv with $python"
     # Debian's Python comes without ensurepip
     "$python" -c 'import ensurepip' 2>/dev/null || install_packages "Python's venv module" \
         "python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
-    "$python" -m venv "$venv"
+    rm -f "$venv"/.ready-* "$venv"/bin/python*  # venv keeps a link that is there, wherever it leads
+    "$python" -m venv "$venv" || fail "$python could not make $venv: its own words are above"
 }
 
 progress() {  # what pip does now, from its log
@@ -153,18 +155,20 @@ fetch_mermaid() {  # it draws the diagrams of the site; the pages are made witho
     rm -rf "$folder"
 }
 
+install_dev() { mode=dev; install emulator,api,spark,dev,bench,docs; }
+
 mode=${1:-run}
 make_venv
 case $mode in
-    run) [ -e "$venv/.ready-dev" ] || install emulator ;;
+    run) if [ -e "$venv/.ready-dev" ]; then install_dev; else install emulator; fi ;;
     dev)
-        install emulator,api,spark,dev,bench,docs
+        install_dev
         check_java
         ;;
     browser) check_browser ;;
     jdbc) check_jdbc ;;
     docs)
-        [ -e "$venv/.ready-dev" ] || install emulator,docs
+        if [ -e "$venv/.ready-dev" ]; then install_dev; else install emulator,docs; fi
         fetch_mermaid
         ;;
     *) fail "say run, dev, browser, jdbc or docs" ;;

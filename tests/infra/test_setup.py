@@ -1,5 +1,6 @@
 """``infra/setup.sh`` on machines of every kind, with other programs in place of pip, apt-get and Java."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 pytestmark = pytest.mark.any_python
 ROOT = Path(__file__).parents[2]
 PIP = """#!/bin/sh
+[ "$*" != '-c import pip' ] || exit 0
 echo "$@" >> started
 case "$*" in
     *compileall*) exit 1;;
@@ -194,3 +196,34 @@ def test_the_benchmarks_take_a_jar_that_is_named(machine: Machine) -> None:
     done = machine.setup("jdbc", POSTROOM_BENCH_JDBC="/opt/sqlite-jdbc.jar")
     assert (done.returncode, done.stderr) == (0, "")
     assert not (machine.project / "asked").exists()
+
+
+def test_a_library_that_is_new_reaches_a_folder_that_was_made_for_the_tests(machine: Machine) -> None:
+    """``make test``, then ``git pull``, then ``make run``."""
+    machine.program("java", machine.java("21.0.5"))
+    assert machine.setup("dev").returncode == 0
+    stamp = (machine.project / ".venv" / ".ready-dev").stat().st_mtime
+    os.utime(machine.project / "pyproject.toml", (stamp + 10, stamp + 10))
+    done = machine.setup("run")
+    assert done.returncode == 0, done.stderr
+    installed = [line for line in (machine.project / "started").read_text().splitlines() if "pip install" in line]
+    assert len(installed) == 2
+    assert installed[1].endswith(" -e .[emulator,api,spark,dev,bench,docs]"), "what the tests need stays"
+
+
+@pytest.mark.parametrize("left", ["a Python without pip", "a link to nothing"])
+def test_a_folder_that_can_install_nothing_is_made_anew(machine: Machine, left: str) -> None:
+    """The making was broken off, or the system has a newer Python."""
+    assert machine.setup("run").returncode == 0
+    python = machine.project / ".venv" / "bin" / "python"
+    kept = '[ -L "$3/bin/python" ] || '  # as venv does
+    machine.program("python3.11", f'[ "$1 $2" != "-m venv" ] || {kept}cp {machine.programs}/made "$3/bin/python"')
+    python.rename(machine.programs / "made")
+    if left == "a link to nothing":
+        python.symlink_to("/usr/bin/python3.0")
+    else:
+        machine._write(python, "#!/bin/sh\nexit 1\n")
+    done = machine.setup("run")
+    assert done.returncode == 0, done.stderr
+    assert "setup: making .venv with " in done.stderr
+    assert "setup: done" in done.stderr
