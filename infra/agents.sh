@@ -4,10 +4,11 @@
 #   infra/agents.sh FOLDER [NAME…]     into FOLDER, linked in FOLDER/bin; all that run here where none is named
 set -eu
 cd "$(dirname "$0")/.."
+fail() { printf 'agents: %s\n' "$*" >&2; exit 1; }
+
+[ $# -gt 0 ] || fail "name the folder that gets the programs: infra/agents.sh FOLDER [NAME…]"
 folder=$1
 shift
-
-fail() { printf 'agents: %s\n' "$*" >&2; exit 1; }
 
 machine=$(uname -sm)
 case $machine in
@@ -35,7 +36,7 @@ install() {  # $1: the program; $2: where its package has it
         "(Debian: sudo apt-get install nodejs npm), and try again"
     printf 'agents: installing %s into %s (some 150 MB to fetch, up to 400 MB on disk)\n' "$1" "$folder" >&2
     new=$folder/installing
-    rm -rf "$new" "$folder/node_modules" "$folder/package.json"  # the last two are of an earlier release
+    rm -rf "$new"
     mkdir -p "$new" "$folder/bin"
     cp "$wanted/package.json" "$wanted/package-lock.json" "$new/"
     npm ci --prefix "$new" --ignore-scripts --no-audit --no-fund --loglevel=error >&2 ||

@@ -147,6 +147,29 @@ def test_an_npm_that_fails_is_told_and_tried_again(path: Path, tmp_path: Path) -
     assert not (tmp_path / "agents" / "claude").exists()
 
 
+def test_without_a_folder_the_form_is_told(path: Path) -> None:
+    done = subprocess.run(
+        [path / "sh", ROOT / "infra" / "agents.sh"],
+        env={"PATH": str(path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = "agents: name the folder that gets the programs: infra/agents.sh FOLDER [NAME…]\n"
+    assert (done.returncode, done.stderr) == (1, told)
+
+
+def test_what_else_is_in_the_folder_stays(path: Path, tmp_path: Path) -> None:
+    """It may be a project of the user's."""
+    write(path / "npm", NPM)
+    for each in ("package.json", "node_modules/own/index.js"):
+        (tmp_path / "agents" / each).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "agents" / each).touch()
+    assert install(path, tmp_path / "agents", "claude").returncode == 0
+    assert (tmp_path / "agents" / "package.json").exists()
+    assert (tmp_path / "agents" / "node_modules" / "own" / "index.js").exists()
+
+
 def test_a_name_of_npm_is_told_to_be_none(path: Path, tmp_path: Path) -> None:
     done = install(path, tmp_path / "agents", "@openai/codex")
     assert done.returncode == 1
