@@ -73,7 +73,7 @@ async function send() {
   goLow();
   box.focus();   // now: the person may be elsewhere when the answer comes
   if (!await post(target?.what === "edit" && !files.length ? "edit" : "say", body)) {
-    box.value = text; pending = files; aimed = target;
+    box.value = [text, box.value].filter(Boolean).join("\n"); pending = [...files, ...pending]; aimed ??= target;   // what was written meanwhile stays
     fit(); drawPending(); drawTarget();
   }
 }

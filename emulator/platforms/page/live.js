@@ -64,7 +64,8 @@ function goTo(name) {
 }
 async function refresh() {
   state = await get("/state");
-  if (chat) await load(chat);
+  if (!chatOf(chat)) { goTo(platform); return; }   // the emulator began anew
+  await load(chat);
 }
 const isHere = (news) => news.platform === platform && news.chat === chat;
 function onMessage(m) {

@@ -23,6 +23,45 @@ def test_the_page_goes_on_after_the_emulator_was_away(browse):
     browse(scenario)
 
 
+def test_what_is_written_while_a_message_is_refused_stays(browse):
+    late = """{
+        const real = window.fetch, refused = new Response('{"error": "it is late"}', {status: 409});
+        window.fetch = (path, options) => path.endsWith("/say")
+            ? new Promise((answer) => { window.refuse = () => answer(refused); }) : real(path, options);
+    } 0"""
+
+    async def scenario(world, tab):
+        await tab.run(late)
+        await tab.click("#text")
+        await tab.type("first")
+        await tab.press("Enter")
+        await tab.until("window.refuse !== undefined")
+        await tab.type("second")
+        await tab.run("refuse()")
+        await tab.until("document.querySelector('.error[role=alert]').innerText === 'it is late'")
+        assert await tab.run("document.querySelector('#text').value") == "first\nsecond"
+        assert await tab.run("document.querySelector('.unwell').hidden"), "that is for Postroom's own health"
+        tab.problems.clear()
+
+    browse(scenario)
+
+
+def test_a_chat_that_a_new_emulator_does_not_have_gives_way_to_one_that_it_has(browse):
+    async def scenario(world, tab):
+        made = await world.do("/chat/telegram/chats", {"title": "Gone", "members": [ANA]})
+        await tab.until(f"chatOf('{made['chat']}')")
+        await tab.run(f"open('{made['chat']}')")
+        await tab.until("document.querySelector('.head h2').innerText === 'Gone'")
+        await world.platforms.stop()
+        await tab.until("document.body.dataset.live === 'no'")
+        await world.start(state=world.config.state.with_name("anew"))
+        await tab.until("document.querySelector('.head h2').innerText !== 'Gone'")
+        tab.problems.clear()  # refused connections
+        await say(tab, "is anybody here?")
+
+    browse(scenario)
+
+
 def test_thousands_of_messages_stay_quick(browse):
     async def before(world):
         chat = world.platforms._store.chat("telegram", ANA)
