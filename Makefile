@@ -79,7 +79,7 @@ agents:  ## install the real agents' programs, and run them against a scripted m
 	@infra/agents.sh $(AGENTS)
 	$(PYTEST) -q -rfE --timeout-method signal -m $@ $(marked)
 
-browser:  ## drive the chat page and the report in a headless Chromium
+browser:  ## drive the chat page, the operators' page and the report in a headless Chromium
 	@infra/setup.sh dev
 	@infra/setup.sh browser
 	$(PYTEST) -q -rfE --timeout-method signal -m $@ $(marked)
