@@ -44,8 +44,10 @@ def main(template: str, folder: str) -> None:
     for name, text in files(deployment.load(Path(template))):
         path = Path(folder) / name
         if not path.exists():
-            path.touch(mode=0o600)
-            path.write_text(text)
+            new = path.with_name(f"{name}.new")  # a file that a full disk left empty would stay so
+            new.touch(mode=0o600)
+            new.write_text(text)
+            new.replace(path)
             sys.stdout.write(f"wrote {path}\n")
 
 

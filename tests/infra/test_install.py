@@ -1,6 +1,7 @@
 """infra/install.sh on a host of its own: namespaces with their own files, network and processes, without systemd."""
 
 import json
+import resource
 import shutil
 import subprocess
 import sys
@@ -82,6 +83,19 @@ def test_a_file_that_is_there_stays_and_a_new_one_is_for_its_owner_alone(tmp_pat
     assert (tmp_path / "ingest.env").read_text() == "ARGUMENTS=--port 1\n"
     assert (tmp_path / "host.env").stat().st_mode & 0o777 == 0o600
     assert f"wrote {tmp_path}/ingest.env\n" not in capsys.readouterr().out
+
+
+def test_a_file_that_could_not_be_written_whole_is_not_there(tmp_path):
+    """It would stay as it is at the next try."""
+    command = [sys.executable, "-B", "-m", "infra.template.host_files", ROOT / "template.yaml", tmp_path]
+    limit = resource.RLIMIT_FSIZE, (100, 100)  # bytes of a file
+    done = subprocess.run(
+        command, cwd=ROOT, preexec_fn=lambda: resource.setrlimit(*limit), capture_output=True, text=True, check=False
+    )
+    assert "File too large" in done.stderr
+    assert not (tmp_path / "host.env").exists()
+    host_files.main(str(ROOT / "template.yaml"), str(tmp_path))
+    assert "POSTROOM_TICK_SECRET=" in (tmp_path / "host.env").read_text()
 
 
 @needs_root
