@@ -17,7 +17,7 @@ from tests.agents.model_api import serving_beside
 from tests.agents.test_voice import form
 from tests.e2e.conftest import ROOT, System, until
 from tests.e2e.crash import invariants
-from tests.e2e.test_access import Person, card, code_for, hears, messages
+from tests.e2e.people import Person, card, code_for, hears, messages
 from tests.emulator.harness import descendants
 
 pytestmark = pytest.mark.agents

@@ -1,6 +1,5 @@
 import math
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from pyspark.sql import functions as F
@@ -24,7 +23,6 @@ from spark_jobs.copies import CopyUnreadable, OptionInvalid, describe
 from spark_jobs.datasource import PUSHDOWN, open_replica
 from spark_jobs.fields import choose_fields
 from spark_jobs.table_reader import LitestreamReader
-from tests.liveness import opened
 
 pytestmark = pytest.mark.spark
 
@@ -384,20 +382,3 @@ def test_without_pushdown_the_error_names_the_setting(spark, replica):
             replica.table("meta").collect()
     finally:
         spark.conf.set(PUSHDOWN, "true")
-
-
-def test_the_session_listens_on_this_machine_only_and_leaves_nothing_readable(spark):
-    pid = spark.sparkContext._gateway.proc.pid
-    sockets = {path for path in opened(pid).values() if path.startswith("socket:")}
-    listening = []
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            _, local, _, state, *_, inode = line.split()[:10]
-            if state == "0A" and f"socket:[{inode}]" in sockets:
-                listening.append(local.rpartition(":")[0])
-    loopback = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
-    assert listening
-    assert set(listening) <= loopback
-    local = Path(spark.conf.get("spark.local.dir"))
-    assert local.stat().st_mode & 0o077 == 0
-    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.session import java_options
+from tests.liveness import opened
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
@@ -63,3 +64,20 @@ def test_java_compiles_quickly_for_a_small_job_only(monkeypatch, tmp_path):
     assert java_options(makes_archive=False, is_small=False) == ((), None)
     options, part = java_options(makes_archive=True, is_small=True)
     assert options[:2] == (quick, f"-XX:ArchiveClassesAtExit={part}")
+
+
+def test_the_session_listens_on_this_machine_only_and_leaves_nothing_readable(spark):
+    pid = spark.sparkContext._gateway.proc.pid
+    sockets = {path for path in opened(pid).values() if path.startswith("socket:")}
+    listening = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            _, local, _, state, *_, inode = line.split()[:10]
+            if state == "0A" and f"socket:[{inode}]" in sockets:
+                listening.append(local.rpartition(":")[0])
+    loopback = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+    assert listening
+    assert set(listening) <= loopback
+    local = Path(spark.conf.get("spark.local.dir"))
+    assert local.stat().st_mode & 0o077 == 0
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"

@@ -13,7 +13,7 @@ from shared.db.engine.connection import transaction
 from shared.db.roster import accounts
 from shared.roster import account_tokens
 from tests.fake_client import FakeClient
-from tests.functions.deliver.test_deliver import Platform, service_of, step, worked
+from tests.functions.deliver.sending import Platform, service_of, step, worked
 from tests.support import answer, column, dump
 
 TOKEN = "7100200300:AAExample"

@@ -12,18 +12,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.roster import chats
 from shared.queue import deliveries
 from shared.queue.delivery_verdicts import DeliveryPolicy
-from tests.functions.deliver.test_deliver import (
-    LONG,
-    Alive,
-    Platform,
-    hang,
-    refuse,
-    sent,
-    service_of,
-    silent,
-    step,
-    worked,
-)
+from tests.functions.deliver.sending import LONG, Alive, Platform, hang, refuse, sent, service_of, silent, step, worked
 from tests.support import NOW, answer, column, make_chat, row
 
 ANA = "80000000000000001"

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from shared.channels import registry
-from tests.functions.deliver.test_deliver import LONG, Platform, hang, sent, service_of, step, worked
+from tests.functions.deliver.sending import LONG, Platform, hang, sent, service_of, step, worked
 from tests.support import answer, column, row
 
 TEXT = "\n\n".join(f"Paragraph {number}: " + "word " * 60 for number in range(10))

@@ -10,7 +10,7 @@ import pytest
 from shared.channels import outgoing_files
 from shared.db.engine.connection import rows, transaction
 from shared.runtime.http_client import NoAnswer
-from tests.functions.deliver.test_deliver import service_of, step, worked
+from tests.functions.deliver.sending import service_of, step, worked
 from tests.support import answer, column, make_session, row
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -13,7 +13,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.runtime.http1_client import HttpClient
 from shared.runtime.http_client import NoAnswer
 from tests.approval_requests import person
-from tests.functions.deliver.test_deliver import (
+from tests.functions.deliver.sending import (
     Alive,
     Platform,
     asks_about_sends,

@@ -11,7 +11,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.queue import deliveries
 from shared.queue.delivery_verdicts import DeliveryPolicy
 from tests.fake_client import FakeClient
-from tests.functions.deliver.test_deliver import Platform, hang, sent
+from tests.functions.deliver.sending import Platform, hang, sent
 from tests.support import answer, column
 
 

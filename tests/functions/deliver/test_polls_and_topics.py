@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from shared.runtime.http_client import NoAnswer
-from tests.functions.deliver.test_deliver import step
+from tests.functions.deliver.sending import step
 from tests.support import answer, column, row
 
 POLL = {"question": "Lunch?", "options": ["Pizza", "Noodles"], "is_multiple": False, "hours": 24}

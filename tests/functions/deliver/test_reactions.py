@@ -8,7 +8,7 @@ import pytest
 
 from shared.db.engine.connection import rows, transaction
 from shared.runtime.http_client import NoAnswer
-from tests.functions.deliver.test_deliver import service_of, step, worked
+from tests.functions.deliver.sending import service_of, step, worked
 from tests.support import answer, column, row
 
 

@@ -7,7 +7,7 @@ from shared.core.settings import Settings
 from shared.db.engine.connection import transaction
 from shared.queue import deliveries
 from shared.queue.delivery_verdicts import DeliveryPolicy
-from tests.functions.deliver.test_deliver import step
+from tests.functions.deliver.sending import step
 from tests.functions.deliver.test_reactions import Bot, Reacting, gone, silent
 from tests.support import NOW, answer, column
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from shared.db.replica import sync_permit
-from tests.functions.deliver.test_deliver import LONG, Platform, service_of, worked
+from tests.functions.deliver.sending import LONG, Platform, service_of, worked
 from tests.support import answer, column, row
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from shared.db.engine.connection import rows
-from tests.functions.deliver.test_deliver import Platform, discord_answer, step
+from tests.functions.deliver.sending import Platform, discord_answer, step
 from tests.support import answer, column, dump
 
 TELEGRAM, DISCORD = "AAExample", "interaction-token"
@@ -44,7 +44,7 @@ BROKEN = """
 import asyncio
 from functions import deliver
 from shared.core import logs
-from tests.functions.deliver.test_deliver import service_of, worked
+from tests.functions.deliver.sending import service_of, worked
 
 logs.configure("deliver")
 

@@ -9,14 +9,7 @@ import pytest
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import responses
 from shared.runtime.http_client import NoAnswer
-from tests.functions.deliver.test_deliver import (
-    Alive,
-    held,
-    refuse,
-    service_of,
-    step,
-    worked,
-)
+from tests.functions.deliver.sending import Alive, held, refuse, service_of, step, worked
 from tests.support import NOW, answer, column, row
 
 

@@ -15,7 +15,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, mailbox, responses
 from shared.queue import cancellations, endings, replies, turns
 from shared.queue.turns import Failure, RetryPolicy
-from tests.functions.deliver.test_deliver import Platform, step
+from tests.functions.deliver.sending import Platform, step
 from tests.functions.ingest.kit import EVENTS, discord
 from tests.functions.sweep.kit import sweep_at
 from tests.support import column

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -16,7 +15,6 @@ import pytest
 from shared.channels import outgoing_files, registry
 from shared.channels.base import (
     ASKS_FOR_A_TURN,
-    Outgoing,
     OutgoingFile,
     Part,
     PlainChannel,
@@ -38,8 +36,8 @@ from shared.runtime.http_client import NoAnswer, RequestNotSent
 from tests.fake_client import FakeClient
 from tests.shared.channels.expected import seen
 from tests.shared.channels.kits import kit_of
+from tests.shared.channels.played import NOW, Calls, outgoing, send
 
-NOW = 1_795_168_000_000
 LONG = "\n\n".join(f"Paragraph {number}: " + "word " * 180 for number in range(6))
 STATUSES = (200, 204, 301, 302, 400, 401, 403, 404, 408, 409, 413, 418, 429, 500, 502, 503, 504, 529)
 KINDS = ("document", "photo", "video", "audio", "voice", "animation")
@@ -54,46 +52,6 @@ every_event = pytest.mark.parametrize(
     [(name, each) for name in registry.PLATFORMS for each in kit_of(name).recorded],
     ids=lambda each: each if isinstance(each, str) else each.file,
 )
-
-
-@dataclass
-class Calls:
-    """A platform that answers by the kit, or by *answer*; it keeps what it was asked, and what the pacing saw."""
-
-    name: str
-    answer: object = None
-
-    def __post_init__(self):
-        self.requests = []
-        self.admitted = []
-        self.left = 0  # calls that have their answer, or will get none
-        self.client = FakeClient(self._play, pacing=self)
-
-    def _play(self, request):
-        self.requests.append(request)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return kit_of(self.name).accepts(request) if self.answer is None else self.answer
-
-    async def admit(self, scopes):
-        self.admitted.append(scopes)
-
-    def leave(self, scopes):
-        self.left += 1
-
-    async def record(self, scopes, limits):
-        pass
-
-
-def outgoing(name, **changes):
-    usual = {"response_id": 1, "part_index": 0, "platform_id": kit_of(name).direct, "thread_id": None}
-    usual |= {"reply_to": None, "context": {}, "asked_at_ms": NOW, "is_first": True}
-    return Outgoing(**usual | changes)
-
-
-def send(name, part, calls=None, **changes):
-    calls = calls or Calls(name)
-    return asyncio.run(registry.get(name).send(part, outgoing(name, **changes), calls.client, now_ms=NOW))
 
 
 def operations(name, calls):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from tests.shared.queue.model.message_rules import BY_HAND, KINDS, MISFIRES, SERIES, TURN_ENDS, MessageRules
-from tests.shared.queue.model.model import GRID
 from tests.shared.queue.model.response_rules import SEND_ENDS, ResponseRules
+from tests.shared.queue.model.rows import GRID
 from tests.shared.queue.model.store import DAY, LEASE, STEPS, numbers
 
 KEEPING = ["told", "none", "anew", "turns", "sends", "all turns", "lost host", "all sends", "old", "older"]

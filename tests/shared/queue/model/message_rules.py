@@ -10,8 +10,8 @@ from shared.db.queue import claims, messages, ready_sessions
 from shared.db.queue.messages import NewMessage
 from shared.queue import turns
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
-from tests.shared.queue.model.model import CRON, GRID, KEPT_MAIL, LOSSES, MAX_ATTEMPTS
-from tests.shared.queue.model.rows import Message
+from tests.shared.queue.model.model import KEPT_MAIL, LOSSES
+from tests.shared.queue.model.rows import CRON, GRID, MAX_ATTEMPTS, Message
 from tests.shared.queue.model.store import DAY, LEASE, ComparedStore, numbers
 from tests.support import column, dump
 

@@ -9,8 +9,7 @@ from shared.db.engine.connection import transaction
 from shared.db.queue import responses
 from shared.queue import deliveries
 from shared.queue.delivery_verdicts import DeliveryPolicy
-from tests.shared.queue.model.model import CRON, GRID, MAX_ATTEMPTS
-from tests.shared.queue.model.rows import Response
+from tests.shared.queue.model.rows import CRON, GRID, MAX_ATTEMPTS, Response
 from tests.shared.queue.model.store import LEASE, ComparedStore, numbers
 from tests.support import answer, make_chat
 

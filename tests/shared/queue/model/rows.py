@@ -1,8 +1,16 @@
-"""The rows that the model keeps, as objects, and the statements that read the same of the store."""
+"""The rows that the model keeps, what reads the same of the store, and the rules of both kinds of rows."""
 
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
+
+MAX_ATTEMPTS = 3
+GRID = 300_000  # of the one cron expression that is used: every five minutes
+CRON = "*/5 * * * *"
+LONGEST_WAITS = 24 * 60 * 60 * 1000
+LONGEST_SLEEP = 6 * 60 * 60 * 1000
+GIVEN_UP = "slow down; given up after 24 hours of waits that the {} asked for"
+Told = tuple[str, str | None, int | None, dict[str, Any]]
 
 
 @dataclass
@@ -90,3 +98,18 @@ class Response:
           FROM responses
          ORDER BY id
     """
+
+
+def successor(scheduled: int, misfire: str, now: int) -> tuple[int, int | None]:
+    """The next instant, and the first one before it that gets no run."""
+    following = scheduled // GRID * GRID + GRID
+    return (now // GRID * GRID + GRID, following) if misfire != "catch_up" and following <= now else (following, None)
+
+
+def waits_left(each: Message | Response, now: int, *, costs_no_attempt: bool) -> int:
+    """How long all its waits in a row may still last, with the one that begins now."""
+    if not costs_no_attempt:
+        each.waits_since = None
+        return LONGEST_WAITS
+    each.waits_since = now if each.waits_since is None else min(each.waits_since, now)
+    return each.waits_since + LONGEST_WAITS - now

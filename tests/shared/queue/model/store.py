@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from shared.core.errors import ClaimLost
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import messages, ready_sessions, sessions
-from tests.shared.queue.model.model import GRID, Model, is_later
-from tests.shared.queue.model.rows import Message, Response
+from tests.shared.queue.model.model import Model, is_later
+from tests.shared.queue.model.rows import GRID, Message, Response
 from tests.support import NOW, column, dump, make_agent, make_chat, make_session
 
 LEASE = 30_000
