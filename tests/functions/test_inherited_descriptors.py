@@ -6,7 +6,7 @@ import subprocess
 import sys
 import urllib.request
 
-from tests.infra.litestream.test_litestream import until
+from tests.infra.processes import until
 from tests.support import column, make_agent, put
 
 LIST = """

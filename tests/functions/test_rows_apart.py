@@ -14,7 +14,8 @@ from shared.core.time import clock
 from shared.db.engine.connection import rows, transaction
 from shared.queue import series, turns
 from tests.fake_client import FakeClient
-from tests.functions.deliver.test_deliver import Platform
+from tests.functions.deliver.sending import Platform
+from tests.functions.sweep.kit import run as once
 from tests.shared.conversation.routing.router.kit import ASK, become, event, make_chat, wire
 from tests.support import NOW, answer, column, put, row, take
 
@@ -156,17 +157,6 @@ def test_the_sweep_rescues_the_turns_beside_it(conn):
     spoil(conn, "messages", bad, content="5", files="{")
     swept = once(Sweep, now_ms=clock.now_ms())
     assert (swept.failed, swept.counts["rescued_turns"]) == ([], 2)
-
-
-def once(make, *, now_ms):
-    async def go():
-        service = make(Settings.load())
-        try:
-            return await service.once(now_ms=now_ms)
-        finally:
-            await service.close()
-
-    return asyncio.run(go())
 
 
 @pytest.mark.parametrize("content", NO_OBJECT.values(), ids=NO_OBJECT)

@@ -96,6 +96,15 @@ class Process:
         self._popen.stderr.close()
 
 
+def until(condition, what):
+    """Wait for *condition*, and return what it found."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+    return found
+
+
 def python(*argv, **options):
     return Process(sys.executable, *argv, **options)
 

@@ -1,7 +1,6 @@
 """A message whose wiring lets it interrupt: the turn ends, and begins again with what it had and with the message."""
 
 import asyncio
-import json
 
 import pytest
 
@@ -12,6 +11,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, responses
 from shared.queue import spoken, turns
 from shared.queue.replies import response
+from tests.functions.dispatch.working import batches
 from tests.shared.turns.run.attentive_provider import attentive, chat, ended, happens, running
 from tests.support import NOW, column, put, take, texts, wire
 
@@ -25,12 +25,6 @@ SAID = "One moment."
 @pytest.fixture(autouse=True)
 def interrupting(conn, chat):
     wire(conn, chat, while_busy="interrupt", debounce_ms=0)
-
-
-def batches(conn):
-    found = column(conn, "SELECT data FROM events WHERE type = 'chain_step_start' ORDER BY id")
-    names = dict(rows(conn, "SELECT message_id, message FROM messages"))
-    return [[names[id_] for id_ in json.loads(data)["batch"]] for data in found]
 
 
 def say(conn, claim, text=SAID, key="k"):

@@ -1,7 +1,6 @@
 """An urgent message does not wait for a running turn, and any number of them lets a turn end."""
 
 import asyncio
-import json
 import time
 
 import pytest
@@ -14,6 +13,7 @@ from shared.queue import cancellations
 from shared.queue.teamwork import mailbox
 from shared.queue.turns import CUT_OFF
 from shared.runtime.kick import Kicker
+from tests.functions.dispatch.working import batches
 from tests.liveness import processes_naming
 from tests.support import column, make_agent, put
 
@@ -54,12 +54,6 @@ def send(conn, body, recipient="bob", sender="operator", **more):
 
 def is_running(conn, text):
     return [text] == column(conn, "SELECT message FROM messages WHERE status = 'processing'")
-
-
-def batches(conn):
-    found = column(conn, "SELECT data FROM events WHERE type = 'chain_step_start' ORDER BY id")
-    names = dict(rows(conn, "SELECT message_id, message FROM messages"))
-    return [[names[id_] for id_ in json.loads(data)["batch"]] for data in found]
 
 
 def test_an_urgent_message_restarts_the_turn_and_costs_no_attempt(conn, crew, until, working):

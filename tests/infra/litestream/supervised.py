@@ -22,8 +22,8 @@ from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.replica.folder_store import FolderStore
 from shared.db.replica.sync import sync
 from shared.roster.new_database import prepare_database
-from tests.infra.litestream.test_litestream import command, until
-from tests.infra.processes import ROOT, Process
+from tests.infra.litestream.test_litestream import command
+from tests.infra.processes import ROOT, Process, until
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 UNTIL_STOPPED = 'trap "$0" TERM; echo up; while :; do sleep 0.01; done'

@@ -20,8 +20,8 @@ from shared.db.engine.connection import open_connection, rows, scalar, transacti
 from shared.db.replica.sync import Replication, sync
 from tests.emulator.harness import descendants
 from tests.infra.litestream.supervised import lease_of
-from tests.infra.litestream.test_litestream import PATIENCE_S, command, until
-from tests.infra.processes import ROOT, Process
+from tests.infra.litestream.test_litestream import PATIENCE_S, command
+from tests.infra.processes import ROOT, Process, until
 from tests.liveness import freeze, is_alive
 from tests.shared.db.engine.test_write_gate import in_a_commit
 from tests.support import make_agent

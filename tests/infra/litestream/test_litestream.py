@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from infra.template.cloudformation import parse
 from shared.core.time.durations import parse_ms
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.roster import agents
-from tests.infra.processes import ROOT, Process
+from tests.infra.processes import ROOT, Process, until
 from tests.support import make_agent
 
 PATIENCE_S = 60.0
@@ -77,13 +76,6 @@ def restore(environment, db):
         check=False,
     )
     return done.returncode, json.loads(done.stdout.splitlines()[-1])
-
-
-def until(condition, what):
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 def test_the_configuration_names_one_database_and_its_replica(environment, db):

@@ -19,8 +19,7 @@ from shared.db.replica.litestream_program import program, restore_command
 from shared.db.replica.sync import sync
 from shared.roster.new_database import prepare_database
 from tests.infra.litestream.supervised import Replicating, Scripted
-from tests.infra.litestream.test_litestream import until
-from tests.infra.processes import Process
+from tests.infra.processes import Process, until
 
 NOW_S = 1_800_000_000.0
 OLD_S = NOW_S - 61

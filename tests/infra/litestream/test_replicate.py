@@ -10,8 +10,7 @@ import pytest
 from shared.db.engine import meta
 from shared.db.engine.connection import open_connection, transaction
 from tests.infra.litestream.supervised import Replicating
-from tests.infra.litestream.test_litestream import until
-from tests.infra.processes import Process
+from tests.infra.processes import Process, until
 
 
 def test_a_killed_litestream_is_followed_by_another_under_a_new_prefix(replicating: Replicating) -> None:

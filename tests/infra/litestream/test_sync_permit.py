@@ -27,7 +27,8 @@ from shared.roster.new_database import prepare_database
 from tests.e2e.crash.test_s3 import ERROR, XML, Faulty, _Proxied
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
 from tests.infra.litestream.supervised import synced
-from tests.infra.litestream.test_two_machines import Machine, began, machines, until  # noqa: F401 - one is a fixture
+from tests.infra.litestream.test_two_machines import Machine, began, machines  # noqa: F401 - one is a fixture
+from tests.infra.processes import until
 from tests.liveness import freeze
 
 PREFIX = ReplicaPrefix("epoch_x", "epoch_x", "owner_one", 1)
@@ -108,7 +109,7 @@ def acknowledge(machine: Machine, rows: int) -> None:
     machine.restore()
     machine.replicate()
     machine.write(rows)
-    until("the acknowledgement", lambda: is_acknowledged(machine))
+    until(lambda: is_acknowledged(machine), "the acknowledgement")
 
 
 def litestream_says_yes(machine: Machine) -> bool:
@@ -127,13 +128,13 @@ def test_nothing_is_acknowledged_before_the_first_prefix_has_a_full_copy(
     one.replicate()
     one.write(1)
     assert proxy.held.wait(20)
-    until("Litestream's yes", lambda: litestream_says_yes(one))
+    until(lambda: litestream_says_yes(one), "Litestream's yes")
 
     assert not is_acknowledged(one)
 
     proxy.holds = lambda there: False
     proxy.goes_on.set()
-    until("the acknowledgement", lambda: is_acknowledged(one))
+    until(lambda: is_acknowledged(one), "the acknowledgement")
 
 
 @pytest.mark.e2e
@@ -152,7 +153,7 @@ def test_nothing_is_acknowledged_between_a_bad_end_of_litestream_and_the_next_fu
     one.supervisor.wait_for("replicate.litestream_started")
     assert proxy.held.wait(20)
     one.write(2)
-    until("Litestream's yes", lambda: litestream_says_yes(one))
+    until(lambda: litestream_says_yes(one), "Litestream's yes")
     assert not is_acknowledged(one)
 
     one.supervisor.close()
@@ -174,7 +175,7 @@ def test_nothing_is_acknowledged_under_a_supervisor_that_was_frozen_during_a_tak
     freeze(one.supervisor.pid)
     assert two.restore("--wait", "15s")[0] == 0
     one.write(2)
-    until("Litestream's yes", lambda: litestream_says_yes(one))
+    until(lambda: litestream_says_yes(one), "Litestream's yes")
     assert read_facts(two.database).newest_event_id == 3
 
     assert not is_acknowledged(one)
@@ -193,11 +194,11 @@ def test_nothing_is_acknowledged_when_the_lease_has_run_out(
     acknowledge(one, 1)
 
     proxy.refuses = True
-    until("the end of acknowledgements", lambda: not is_acknowledged(one))
+    until(lambda: not is_acknowledged(one), "the end of acknowledgements")
     assert litestream_says_yes(one)
 
     proxy.refuses = False
-    until("the acknowledgement", lambda: is_acknowledged(one))
+    until(lambda: is_acknowledged(one), "the acknowledgement")
     assert one.supervisor.events("replicate.litestream_ended") == []
     assert one.supervisor.stop(signal.SIGTERM)[0] == 0
     assert not sync_permit.is_valid(socket_of(one)), "the lease was given back"

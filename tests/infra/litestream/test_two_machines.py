@@ -6,8 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +22,7 @@ from shared.db.replica.object_store import ObjectStore, open_store
 from shared.roster.new_database import prepare_database
 from spark_jobs import replicas
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
-from tests.infra.processes import ROOT, Process
+from tests.infra.processes import ROOT, Process, until
 from tests.liveness import freeze
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
@@ -32,14 +31,6 @@ NOW = 1_700_000_000_000
 LEASE_S = 5  # longer than a busy machine lets its holder wait
 LATER = timedelta(seconds=1.1)
 PATIENCE_S = 60.0
-
-
-def until(what: str, look: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := look()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-    return found
 
 
 class Machine:
@@ -135,7 +126,7 @@ def began(store: ObjectStore) -> lease_record.LeaseRecord:
         there = lease_record.read(store)
         return there if there and there.has_full_copy else None
 
-    found: lease_record.LeaseRecord = until("the prefix to have a full copy", look)
+    found: lease_record.LeaseRecord = until(look, "the prefix to have a full copy")
     return found
 
 
@@ -148,7 +139,7 @@ def test_a_second_machine_takes_over_after_the_lease_and_the_first_is_fenced(
     one.replicate()
     one.write(3)
     first = began(store).current
-    until("the rows in the bucket", lambda: marks(url, store, cache) == (first.path, 3))
+    until(lambda: marks(url, store, cache) == (first.path, 3), "the rows in the bucket")
 
     code, said = two.restore()
     assert code == 73
@@ -165,7 +156,7 @@ def test_a_second_machine_takes_over_after_the_lease_and_the_first_is_fenced(
     two.write(1)
     second = began(store).current
     assert second.path == second.epoch == two.epoch != first.epoch
-    until("the rows in the bucket", lambda: marks(url, store, cache) == (second.path, 4))
+    until(lambda: marks(url, store, cache) == (second.path, 4), "the rows in the bucket")
 
     child = one.litestream()
     os.kill(one.supervisor.pid, signal.SIGCONT)
@@ -174,7 +165,7 @@ def test_a_second_machine_takes_over_after_the_lease_and_the_first_is_fenced(
     assert one.supervisor.end() == 73
     assert not Path(f"/proc/{child}").exists(), "Litestream is gone with it"
     two.write(1)
-    until("the rows in the bucket", lambda: marks(url, store, cache) == (second.path, 5))
+    until(lambda: marks(url, store, cache) == (second.path, 5), "the rows in the bucket")
 
     # The first one's file is another history now, also when the second one has stopped.
     assert one.restore()[0] == 73
@@ -201,7 +192,7 @@ def test_after_a_kill_of_everything_the_same_machine_starts_at_once(
     prefix = began(open_store(url, ENVIRONMENT)).current
     child = one.litestream()
     one.supervisor.close()
-    until("the end of Litestream", lambda: not Path(f"/proc/{child}").exists())
+    until(lambda: not Path(f"/proc/{child}").exists(), "the end of Litestream")
 
     assert one.restore()[1]["step"] == "again"
     one.replicate()
@@ -224,7 +215,7 @@ def test_of_two_clones_of_one_disk_only_one_holds_the_lease(
     clone_disk(one.database.parent, clone.database.parent)
     assert one.restore()[1]["step"] == "continue"
     one.replicate()
-    until("the lease", lambda: not lease_record.read(store).is_released)
+    until(lambda: not lease_record.read(store).is_released, "the lease")
 
     code, said = clone.restore()
     assert code == 73
@@ -266,19 +257,19 @@ def test_readers_find_the_state_of_an_instant_in_the_epoch_of_that_instant(
     one.replicate()
     one.write(3)
     first = began(store).current
-    until("the rows in the bucket", lambda: marks(url, store, cache) == (first.path, 3))
+    until(lambda: marks(url, store, cache) == (first.path, 3), "the rows in the bucket")
     old = replicas.resolve(url)
     assert one.supervisor.stop(signal.SIGTERM)[0] == 0
     last = datetime.fromisoformat(old.timestamp)
     until(
-        "two epochs that lie seconds apart, for stores report times in whole ones",
         lambda: datetime.now(UTC) > last + timedelta(seconds=4),
+        "two epochs that lie seconds apart, for stores report times in whole ones",
     )
     assert two.restore()[1]["step"] == "restore"
     two.replicate()
     two.write(1)
     second = began(store).current
-    until("the rows in the bucket", lambda: marks(url, store, cache) == (second.path, 4))
+    until(lambda: marks(url, store, cache) == (second.path, 4), "the rows in the bucket")
 
     pin = replicas.resolve(url)
     assert pin.epoch == second.path
@@ -305,17 +296,17 @@ def test_an_earlier_moment_can_be_continued_from(machines: tuple[Machine, Machin
     one.replicate()
     one.write(3)
     first = began(store).current
-    until("the rows in the bucket", lambda: marks(url, store, tmp_path / "cache") == (first.path, 3))
+    until(lambda: marks(url, store, tmp_path / "cache") == (first.path, 3), "the rows in the bucket")
     assert one.supervisor.stop(signal.SIGTERM)[0] == 0
     instant = datetime.now(UTC) + timedelta(seconds=1)
     until(
-        "two epochs that lie seconds apart, for stores report times in whole ones",
         lambda: datetime.now(UTC) > instant + LATER,
+        "two epochs that lie seconds apart, for stores report times in whole ones",
     )
     one.restore()
     one.replicate()
     one.write(2)
-    until("the rows in the bucket", lambda: marks(url, store, tmp_path / "cache") == (first.path, 5))
+    until(lambda: marks(url, store, tmp_path / "cache") == (first.path, 5), "the rows in the bucket")
     one.supervisor.stop(signal.SIGTERM)
 
     before = tmp_path / "two" / "postroom.db"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from shared.db.engine.connection import open_connection, rows, transaction
-from tests.infra.litestream.test_litestream import command, until
-from tests.infra.processes import ROOT, Process
+from tests.infra.litestream.test_litestream import command
+from tests.infra.processes import ROOT, Process, until
 
 MB = 1_000_000
 LARGEST = 64 * MB

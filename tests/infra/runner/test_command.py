@@ -12,8 +12,7 @@ import pytest
 
 from infra.serving import serving_lock
 from shared.roster.new_database import prepare_database
-from tests.infra.litestream.test_litestream import until
-from tests.infra.processes import ROOT, kept_port, listening_socket
+from tests.infra.processes import ROOT, kept_port, listening_socket, until
 from tests.liveness import inheritable
 
 FUNCTIONS = ("api", "deliver", "dispatch", "ingest", "recurrence", "sweep")

@@ -14,7 +14,7 @@ import pytest
 from shared.db.engine.connection import open_connection, transaction
 from shared.runtime.kick import Listener
 from tests.forks import is_at
-from tests.infra.litestream.test_litestream import until
+from tests.infra.processes import until
 from tests.liveness import is_alive, opened
 from tests.support import column
 

@@ -1,7 +1,9 @@
-"""Translates events into the terms of the expectation tables beside the recorded events."""
+"""Translates events into the terms of the expectation tables beside the recorded events, and damages recorded ones."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
+
+from hypothesis import strategies as st
 
 from shared.channels.base import Event
 
@@ -29,3 +31,20 @@ def seen(event: Event, channel: str, in_context: Collection[str]) -> dict[str, A
         "reactions_removed": event.context.get("removed"),
         **{name: event.context[name] for name in in_context if name in event.context},
     }
+
+
+def replace_one_value(document: Any, data: Any) -> None:
+    """Put something of another kind in the place of any value of the *document*; *data* chooses."""
+    *way, last = data.draw(st.sampled_from(list(_paths(document))))
+    for key in way:
+        document = document[key]
+    kinds = [None, True, -1, 2**70, 1.5, "", "x", [], {}, [None], {"id": "?"}, {"id": 7}, [{"type": 2}]]
+    document[last] = data.draw(st.sampled_from(kinds))
+
+
+def _paths(node: Any, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in items:
+        yield (*prefix, key)
+        if len(prefix) < 8:
+            yield from _paths(value, (*prefix, key))

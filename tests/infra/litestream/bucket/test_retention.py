@@ -23,7 +23,7 @@ from shared.db.replica.object_store import open_store
 from shared.db.replica.stored_objects import StoreUnreachable
 from spark_jobs import replicas
 from tests.emulator.storage.test_s3_server import ENVIRONMENT
-from tests.infra.litestream.test_two_machines import Machine, began, machines, until, url  # noqa: F401 - two are fixtures
+from tests.infra.litestream.test_two_machines import Machine, began, machines, url  # noqa: F401 - two are fixtures
 
 NOW = 1_700_000_000_000
 

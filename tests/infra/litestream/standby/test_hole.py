@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -18,21 +17,13 @@ from shared.db.replica import lease_record
 from shared.db.replica.object_store import open_store
 from shared.roster.new_database import prepare_database
 from tests.emulator.storage.test_s3_server import ENVIRONMENT, s3_server
-from tests.infra.processes import Process
+from tests.infra.processes import Process, until
 from tests.liveness import freeze
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 NOW = 1_700_000_000_000
 PATIENCE_S = 90.0  # Litestream compacts each 30 s, and finds the hole then
-
-
-def until(what, look):
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := look()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-    return found
 
 
 class Host:
@@ -95,7 +86,7 @@ def begin(first, second, store):
     first.write(1)
     second.start()
     second.process.wait_for("standby.following")
-    until("a standby that is well", lambda: second.status()[0] == 200)
+    until(lambda: second.status()[0] == 200, "a standby that is well")
     return lease_record.read(store).current
 
 
@@ -107,7 +98,7 @@ def make_hole(first, second, store, prefix):
     for _ in range(3):
         known = len(store.names(files, limit=100))
         first.write(1)
-        until("a file for each commit", lambda known=known: len(store.names(files, limit=100)) > known)
+        until(lambda known=known: len(store.names(files, limit=100)) > known, "a file for each commit")
     store.delete(store.names(files, limit=100)[-2])
     os.kill(follower, signal.SIGCONT)
 
@@ -117,7 +108,7 @@ def test_the_active_host_leaves_a_prefix_with_a_hole_and_the_standby_restores_an
     store = open_store(url, ENVIRONMENT)
     before = begin(first, second, store)
     make_hole(first, second, store, before)
-    until("a word of it", lambda: second.status()[1]["copy"]["commits_behind"] > 0)
+    until(lambda: second.status()[1]["copy"]["commits_behind"] > 0, "a word of it")
     first.write(1)
 
     (doubt,) = first.process.wait_for("replicate.doubtful")
@@ -127,7 +118,7 @@ def test_the_active_host_leaves_a_prefix_with_a_hole_and_the_standby_restores_an
     assert (there.path != before.path, there.epoch) == (True, before.epoch)
     following = second.process.wait_for("standby.following", 2)[1]
     assert there.path in following["replica"]
-    until("a standby that is well again", lambda: second.status()[0] == 200)
+    until(lambda: second.status()[0] == 200, "a standby that is well again")
 
     os.killpg(first.process.pid, signal.SIGKILL)
     first.process.end()

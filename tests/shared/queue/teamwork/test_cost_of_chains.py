@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from shared.agents.answer_tags import ToTeammates
 from shared.agents.base import Result, Used
 from shared.db.engine.connection import rows, transaction
@@ -21,7 +19,7 @@ from tests.serving import environment
 from tests.shared.turns.gateway.model_host import hosting, reply
 from tests.shared.turns.run import scripted_provider
 from tests.shared.turns.run.scripted_provider import dispatching, one_step
-from tests.support import LEASE, NOW, column, make_agent, make_chat, put, take, texts, wire
+from tests.support import LEASE, NOW, column, make_agent, put, take, texts
 
 RETRY = RetryPolicy(5, 1000, 1000, 0.0)
 SAID = "SELECT message FROM responses ORDER BY id"
@@ -29,15 +27,6 @@ DOLLAR = MailLimits(dollars=1.0)
 REASON = "the agents' work because of one message has cost $1.20, and $1.00 is the most"
 
 __all__ = ["environment"]
-
-
-@pytest.fixture
-def team(conn):
-    """Assistant, which Ana writes to, and bob."""
-    make_agent(conn, "bob")
-    wire(conn, make_chat(conn))
-    with transaction(conn):
-        teams.save(conn, Team("dev", "Dev", "assistant", ("assistant", "bob")), now_ms=NOW)
 
 
 def spend(conn, origin, *, money=0, tokens=0, turn="turn_x"):

@@ -8,25 +8,14 @@ from shared.agents.answer_tags import ToTeammates
 from shared.core.errors import WrongState
 from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import claims, ready_sessions
-from shared.db.roster import teams
-from shared.db.roster.teams import Team
 from shared.queue import turns
 from shared.queue.teamwork import deadlines, mailbox
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
-from tests.support import LEASE, NOW, column, make_agent, make_chat, put, row, take, texts, wire
+from tests.support import LEASE, NOW, column, put, row, take, texts
 
 HALF_HOUR = 30 * 60_000
 WAKE = "SELECT status FROM messages WHERE kind = 'system' AND trigger = 1"
 SAID = "SELECT platform_id, message FROM responses ORDER BY id"
-
-
-@pytest.fixture
-def team(conn):
-    """Assistant, which Ana writes to in chat 100, leads bob."""
-    make_agent(conn, "bob")
-    wire(conn, make_chat(conn))
-    with transaction(conn):
-        teams.save(conn, Team("dev", "Dev", "assistant", ("assistant", "bob")), now_ms=NOW)
 
 
 def hand_over(conn, within_ms=HALF_HOUR, text="find out why"):

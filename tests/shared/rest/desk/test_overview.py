@@ -10,18 +10,10 @@ from shared.db.platforms import channel_outages, channel_pauses
 from shared.db.platforms.channel_outages import ChannelOutage
 from shared.db.roster import agent_pauses
 from shared.db.spending import budgets
-from shared.runtime.kick import Listener
 from tests.api_client import ask, get
-from tests.support import NOW, answer, make_agent, make_owner, put, take
+from tests.support import NOW, answer, make_agent, put, take
 
-
-@pytest.fixture(autouse=True)
-def all_run(environment, conn):
-    make_owner(conn)
-    listening = [Listener(environment, name) for name in ("dispatch", "deliver")]
-    yield
-    for each in listening:
-        each.close()
+pytestmark = pytest.mark.usefixtures("all_run")
 
 
 def change(conn, sql, **values):

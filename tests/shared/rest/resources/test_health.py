@@ -9,7 +9,6 @@ from shared.db.engine import meta
 from shared.db.engine.connection import transaction
 from shared.db.replica.last_comparison import LastComparison
 from shared.rest.resources.health import _sweep_problems
-from shared.runtime.kick import Listener
 from tests.api_client import get
 from tests.shared.db.replica.test_sync import SYNCED, Stranger
 from tests.shared.runtime.test_signs_of_life import LONG_MS, grow_silent
@@ -18,16 +17,6 @@ from tests.support import NOW, make_owner
 MINUTE = 60_000
 LATE = "no sweep for {} min: sweep or the ticker does not run. Nothing is rescued, and schedules wait"
 BEHIND = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 16\r\n\r\nbucket not found"
-
-
-@pytest.fixture
-def all_run(environment, conn):
-    """Both functions that take kicks listen, and there is an owner."""
-    make_owner(conn)
-    listening = [Listener(environment, name) for name in ("dispatch", "deliver")]
-    yield
-    for each in listening:
-        each.close()
 
 
 @pytest.mark.parametrize(

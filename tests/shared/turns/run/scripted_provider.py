@@ -70,3 +70,9 @@ async def one_step(service):
     await service.claim_and_start()
     while service.worker.running:  # noqa: ASYNC110
         await asyncio.sleep(0.005)
+
+
+async def worked():
+    """A dispatch runs what is due, to its end."""
+    async with dispatching() as service:
+        await one_step(service)

@@ -5,13 +5,12 @@ import sys
 
 import pytest
 
-from functions.dispatch import Dispatch
 from shared.core import content
-from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import polled_channels
 from shared.db.roster import destinations
 from shared.turns.run.answers import TurnAnswers
+from tests.shared.turns.run.scripted_provider import worked
 from tests.support import NOW, column, make_agent, make_chat, put, row, take
 
 SAID = "SELECT message FROM responses ORDER BY id"
@@ -48,15 +47,7 @@ def agent(conn, *texts):
 
 def ask(conn, question="hello", **fields):
     put(conn, question, agent="coder", **fields)
-    asyncio.run(_worked())
-
-
-async def _worked():
-    service = Dispatch(Settings.load())
-    await service.claim_and_start()
-    while service.worker.running:  # noqa: ASYNC110 - the worker tells only its own loop
-        await asyncio.sleep(0.001)
-    await service.close()
+    asyncio.run(worked())
 
 
 def test_what_an_agent_says_to_itself_is_in_no_answer_and_no_history(conn):
@@ -117,7 +108,7 @@ def test_where_a_channel_sends_no_files_the_person_and_the_agent_are_told(conn):
     agent(conn, "Here: [send_file: report.txt]", "[send_file: ../../../p.db]")
     put(conn, "hello", agent="coder")
     rows(conn, "UPDATE messages SET channel = 'matrix'")
-    asyncio.run(_worked())
+    asyncio.run(worked())
     waits = "(The file report.txt was not sent: this channel can't send files. It is kept in the outbox.)"
     assert column(conn, SAID) == [
         f"Here:\n\n{waits}",
@@ -139,7 +130,7 @@ def fetched(conn):
 def ask_over_a_client(conn):
     put(conn, "hello", agent="coder")
     fetched(conn)
-    asyncio.run(_worked())
+    asyncio.run(worked())
     return content.file_paths(row(conn, "responses")["files"])
 
 

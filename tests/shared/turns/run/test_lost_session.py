@@ -6,9 +6,7 @@ import sys
 
 import pytest
 
-from functions.dispatch import Dispatch
 from shared.agents.base import Failed, Init, Result, Text, Turn
-from shared.core.settings import Settings
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import agent_messages
 from shared.db.queue.agent_messages import AgentMessage
@@ -17,6 +15,7 @@ from shared.queue import forgetting
 from shared.turns.run import lost_session
 from shared.turns.run.agent_run import BEGUN_ANEW
 from shared.turns.run.lost_session import SessionStory
+from tests.shared.turns.run.scripted_provider import worked
 from tests.support import NOW, column, make_agent, make_session, put
 
 SAID = "SELECT message FROM responses ORDER BY id"
@@ -47,15 +46,7 @@ def coder(conn, environment):
 def say(conn, *texts, **fields):
     for text in texts:
         put(conn, text, agent="coder", **fields)
-        asyncio.run(_worked())
-
-
-async def _worked():
-    service = Dispatch(Settings.load())
-    await service.claim_and_start()
-    while service.worker.running:  # noqa: ASYNC110 - the worker tells only its own loop
-        await asyncio.sleep(0.001)
-    await service.close()
+        asyncio.run(worked())
 
 
 def test_a_lost_session_goes_on_from_our_history_and_says_so(conn):

@@ -13,7 +13,7 @@ from shared.agents.programs.limits import Limits
 from shared.agents.providers.claude import config as configs
 from shared.agents.providers.claude import invocation
 from tests.serving import leap
-from tests.shared.agents.providers.claude.claude_program import ACCESS, FakeClaude, turn_of
+from tests.shared.agents.providers.claude.claude_program import ACCESS, turn_of
 
 # As recorded, without the suggestions, which nobody takes.
 WRITE = {
@@ -48,13 +48,6 @@ class Approver:
         leap(600)  # longer than the program's limits
         await asyncio.sleep(0)
         return self.answers.pop(0)
-
-
-@pytest.fixture
-def program(tmp_path):
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "work").mkdir()
-    return FakeClaude(tmp_path / "bin")
 
 
 def asks(program, *questions, approver, replies=None, then=None, **config):

@@ -12,16 +12,9 @@ from shared.agents.base import Acted, Attachment, Failed, Init, Progress, Result
 from shared.agents.programs.limits import Limits
 from shared.agents.skills import Skill
 from shared.core.errors import ConfigInvalid
-from tests.shared.agents.providers.claude.claude_program import ACCESS, FakeClaude, OpenDoors, turn_of
+from tests.shared.agents.providers.claude.claude_program import ACCESS, OpenDoors, turn_of
 
 SESSION = "7de13b59-1f3c-4926-95ac-f4aee306eaa7"
-
-
-@pytest.fixture
-def program(tmp_path):
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "work").mkdir()
-    return FakeClaude(tmp_path / "bin")
 
 
 def run(program, lines, *, then="", config=None, **more):

@@ -4,11 +4,9 @@ import asyncio
 import contextlib
 import json
 
-import pytest
-
 from shared.agents import registry
 from shared.agents.base import Result, Text
-from tests.shared.agents.providers.claude.claude_program import FakeClaude, turn_of
+from tests.shared.agents.providers.claude.claude_program import turn_of
 
 CALL = '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t1","name":"Bash"}]}}'
 ANSWER = '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1"}]}}'
@@ -28,13 +26,6 @@ result("first")
 say(*{then!r})
 result("second")
 """
-
-
-@pytest.fixture
-def program(tmp_path):
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "work").mkdir()
-    return FakeClaude(tmp_path / "bin")
 
 
 def steer(program, *, now=(), then=(), lines=CALL, more=""):
