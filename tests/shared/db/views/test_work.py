@@ -141,12 +141,6 @@ def test_the_time_of_a_row_is_read_by_its_id(conn):
     assert any("PRIMARY KEY (rowid>?" in step for step in plan(conn, work._IDS["done"], **dict.fromkeys(names)))
 
 
-@pytest.mark.parametrize(("state", "index"), [("waiting", "responses_open"), ("dead", "responses_unsent")])
-def test_answers_are_read_by_their_index(conn, state, index):
-    names = ("agent", "channel", "platform_id", "sender_id", "since", "until", "before", "limit")
-    assert any(index in step for step in plan(conn, work._ANSWER_IDS[state], **dict.fromkeys(names)))
-
-
 def test_one_message_by_its_row(conn):
     row = put(conn, "hello")
     found = work.one(conn, row, now_ms=NOW)
@@ -156,8 +150,16 @@ def test_one_message_by_its_row(conn):
 
 
 @pytest.mark.parametrize(
-    ("state", "index"), [("waiting", "messages_open"), ("running", "messages_open"), ("dead", "messages_dead")]
+    ("sql", "index"),
+    [
+        (work._IDS["waiting"], "messages_open"),
+        (work._IDS["running"], "messages_open"),
+        (work._IDS["dead"], "messages_dead"),
+        (work._ANSWER_IDS["waiting"], "responses_open"),
+        (work._ANSWER_IDS["dead"], "responses_unsent"),
+    ],
+    ids=["waiting", "running", "dead", "waiting answers", "dead answers"],
 )
-def test_open_and_dead_messages_are_read_by_their_index(conn, state, index):
+def test_open_and_dead_messages_and_answers_are_read_by_their_index(conn, sql, index):
     names = ("agent", "channel", "platform_id", "sender_id", "since", "until", "before", "limit")
-    assert any(index in step for step in plan(conn, work._IDS[state], **dict.fromkeys(names)))
+    assert any(index in step for step in plan(conn, sql, **dict.fromkeys(names)))

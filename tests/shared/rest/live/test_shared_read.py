@@ -6,17 +6,31 @@ from shared.rest.live.shared_read import SharedRead
 from tests.serving import leap
 
 
-def test_an_answer_is_read_again_when_it_is_old_and_when_the_clock_was_set_back():
+def read_at(*instants, cost_s, waits_s=0):
+    """The numbers of the readings whose answers callers get at these instants."""
     made = iter(range(10))
 
     async def read():
-        return next(made), 0.0
+        leap(waits_s)
+        return next(made), cost_s
 
     async def go():
         shared = SharedRead(2000)
-        return [await shared.get(read, now_ms=at) for at in (5000, 6999, 7000, 7001, 6999)]
+        return [await shared.get(read, now_ms=at) for at in instants]
 
-    assert asyncio.run(go()) == [0, 0, 1, 1, 2]
+    return asyncio.run(go())
+
+
+def test_an_answer_is_read_again_when_it_is_old_and_when_the_clock_was_set_back():
+    assert read_at(5000, 6999, 7000, 7001, 6999, cost_s=0.0) == [0, 0, 1, 1, 2]
+
+
+def test_an_answer_that_cost_much_is_kept_for_longer():
+    assert read_at(5000, 14_999, 16_000, cost_s=0.5) == [0, 0, 1]
+
+
+def test_an_answer_that_waited_is_kept_no_longer_for_that():
+    assert read_at(5000, 6999, 7000, cost_s=0.01, waits_s=10) == [0, 0, 1]
 
 
 def test_callers_that_come_together_cause_one_reading():
@@ -47,33 +61,6 @@ def test_a_reading_that_fails_is_tried_by_the_next_caller():
         return type(first[0]), await shared.get(read, now_ms=5000)
 
     assert asyncio.run(go()) == (OSError, "read")
-
-
-def test_an_answer_that_cost_much_is_kept_for_longer():
-    made = iter(range(10))
-
-    async def read():
-        return next(made), 0.5
-
-    async def go():
-        shared = SharedRead(2000)
-        return [await shared.get(read, now_ms=at) for at in (5000, 14_999, 16_000)]
-
-    assert asyncio.run(go()) == [0, 0, 1]
-
-
-def test_an_answer_that_waited_is_kept_no_longer_for_that():
-    made = iter(range(10))
-
-    async def read():
-        leap(10)
-        return next(made), 0.01
-
-    async def go():
-        shared = SharedRead(2000)
-        return [await shared.get(read, now_ms=at) for at in (5000, 6999, 7000)]
-
-    assert asyncio.run(go()) == [0, 0, 1]
 
 
 def test_after_a_change_the_next_answer_is_a_new_one_also_where_one_was_being_read():
