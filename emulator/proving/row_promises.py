@@ -177,6 +177,22 @@ def spoke_once(rows: Rows) -> list[str]:
     return problems
 
 
+def histories(rows: Rows) -> list[str]:
+    """What a turn that ended well had heard and said is in the history of its agent, where nobody is forgotten."""
+    problems: list[str] = []
+    lines: Counter[str] = Counter(dict(rows("SELECT role || message_id, count(*) FROM agent_messages GROUP BY 1")))
+    asked = {id_ for (id_,) in rows("SELECT message_id FROM messages WHERE trigger = 1")}
+    asked -= {id_ for (id_,) in rows("SELECT message_id FROM events WHERE type = 'turn_not_run'")}
+    for message_id, data in rows("SELECT message_id, data FROM events WHERE type = 'chain_step_done' ORDER BY id"):
+        turn = json.loads(data)
+        unheard = [id_ for id_ in turn["batch"] if id_ in asked and not lines[f"user{id_}"]]
+        problems += [f"{id_} had its turn, and is not in the history of its agent" for id_ in unheard]
+        answers, said = turn.get("answers", 0), sum(lines[f"assistant{id_}"] for id_ in turn["batch"])
+        if said < answers:
+            problems.append(f"the turn of {message_id} gave {answers} answers, and {said} are in the history")
+    return problems
+
+
 def private(seen: Iterable[tuple[str, str]], secrets: Mapping[str, Collection[str]]) -> list[str]:
     """Every private text stays where its sender was.
 

@@ -11,7 +11,8 @@ from emulator.proving.platform import OK, TAKES, Send, Written
 from emulator.proving.witnesses import Witnesses, key_of
 from shared.db.access import dropped
 from shared.db.engine.connection import transaction
-from shared.db.queue import events
+from shared.db.queue import agent_messages, events
+from shared.db.queue.agent_messages import AgentMessage
 from tests.support import NOW, answer, column, make_agent, make_chat, put
 
 
@@ -51,6 +52,8 @@ class World:
             with transaction(self.conn):
                 for kind in ("chain_step_start", "chain_step_done"):
                     events.append(self.conn, kind, now_ms=NOW, session_id=1, message_id=id_, data={"batch": [id_]})
+                heard = AgentMessage("assistant", "user", "telegram", "Ada", id_, "a line", NOW)
+                agent_messages.append(self.conn, [heard])
         self.turns.append({**line, "what": "start", "at_ns": self.tick()})
         self.turns.append({**line, "what": "end", "act": "ok", "at_ns": self.tick()})
 

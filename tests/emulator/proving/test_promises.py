@@ -57,6 +57,10 @@ def answer_nothing(world: World) -> None:
     answer(world.conn, "re c100 0000", message_id="telegram_nobody")
 
 
+def forget_a_line(world: World) -> None:
+    world.conn.execute("DELETE FROM agent_messages WHERE message_id = ?", (_id(world, 0),))
+
+
 def arrive_twice(world: World) -> None:
     world.arrive("re c100 0002")
 
@@ -107,7 +111,7 @@ BREACHES = {
     "refused": [drop_without_need, refuse_a_person_who_may_write, let_a_stranger_in],
     "ended": [leave_open, die_silently],
     "turns": [run_without_a_claim, run_the_older_one_last, overlap, run_two_at_once],
-    "answered": [answer_twice, answer_nothing],
+    "answered": [answer_twice, answer_nothing, forget_a_line],
     "sent": [arrive_twice, not_arrive, arrive_out_of_order, say_what_no_row_says],
     "private": [answer_in_another_chat, tell_an_agent_of_another_chat],
 }

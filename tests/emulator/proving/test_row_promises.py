@@ -46,6 +46,7 @@ def everything(conn):
         *row_promises.turns(query),
         *row_promises.attempts(query),
         *row_promises.spoke_once(query),
+        *row_promises.histories(query),
     ]
 
 
@@ -75,6 +76,8 @@ BREAKS = {
     "a turn begins behind another": (AGAIN.format(FIRST_START), "took [1] after 3"),
     "a turn completes what it lost": (AGAIN.format(FIRST_DONE), "a turn of session 1 completed telegram_"),
     "a turn fails what it lost": (AGAIN.format(FIRST_RETRY), "a turn of session 1 gave telegram_"),
+    "a message is not in the history": ("DELETE FROM agent_messages WHERE content = 'two'", "had its turn, and is not"),
+    "an answer is not in the history": ("DELETE FROM agent_messages WHERE content = 're two'", "gave 1 answers, and 0"),
     "an attempt does not count": (AGAIN.format(f"{FIRST_RETRY}; {AGAIN.format(FIRST_RETRY)}"), "has failed 3 times"),
 }
 
