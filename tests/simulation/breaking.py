@@ -11,7 +11,7 @@ from tests.simulation.faults import Fault
 from tests.simulation.judging import Audit
 from tests.simulation.machine.computer import Computer
 from tests.simulation.machine.loop import Lane
-from tests.simulation.machine.process import Process
+from tests.simulation.machine.process import STOP_S, Process
 from tests.simulation.machine.wires import Host
 from tests.simulation.parts import Surroundings
 from tests.simulation.platforms.base import Platform
@@ -52,7 +52,7 @@ class Breaking:
                 break
             self._world.tell(f"*** {_words(fault)}")
             self.counts[fault.kind] += 1
-            if fault.kind not in OUTSIDE:
+            if fault.kind not in (*OUTSIDE, "reload"):
                 self._audit.disturb(fault.seconds)
             await self._do(fault)
         await asyncio.sleep(_LASTS_S)
@@ -90,9 +90,20 @@ class Breaking:
             case "freeze":
                 self._computer.loop.sleep_lane(process.lane, fault.seconds)
             case "reload":
+                self._audit.expect_start()
                 self._computer.start(fault.target)
                 dice: random.Random = self._world.dice(f"reload {fault.at_s}")
-                self._computer.loop.call_later(dice.uniform(0, 2), process.stop)
+                self._computer.loop.call_later(dice.uniform(0, 2), self._end, process)
+
+    def _end(self, process: Process) -> None:
+        """It has some seconds to end in good order."""
+        process.stop()
+        self._computer.loop.call_later(STOP_S - 0.1, self._look_after, process)
+
+    def _look_after(self, process: Process) -> None:
+        """Where it has not ended by now, it is killed."""
+        if not process.is_dead:
+            self._audit.disturb(0)
 
     def _strike(self, fault: Fault, caller: Lane) -> None:
         """The platform has just taken a call of that process, and has not answered yet."""

@@ -45,6 +45,10 @@ class Audit:
         self._waits = WaitWatch(lease_ms=LEASE_MS, patience=1)
         self._far = {}
 
+    def expect_start(self) -> None:
+        """A process follows another one that ends in good order: nothing comes of that."""
+        self._started += 1
+
     def disturb(self, seconds: float) -> None:
         """Something is wrong with the computer for so long; what comes of it shows within the next minutes."""
         self._calm_at_s = max(self._calm_at_s, self._computer.loop.time() + seconds + _SHOWS_S)

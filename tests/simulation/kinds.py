@@ -23,6 +23,7 @@ _SHARES_OF_DISCORD, _WEIGHTS = (0.0, 0.5, 1.0), (60, 20, 20)
 _COMMANDS, _REGRETS = 0.3, 0.15  # of what is said in Discord
 _HAS_FURTHER_BOTS, _SPEAKS_TO_FURTHER, _FURTHER = 0.2, 0.4, "sales"
 _HAS_FILES, _SENDS_FILES = 0.35, 0.4  # of the worlds, and of the places there
+_OF_PRUNED = (0.0, 70.0, 150.0)  # seconds after its end at which a message is repeated
 _REGRETS_FILES = Place("840", None, "840")
 
 
@@ -57,8 +58,9 @@ def parts_of(world: Surroundings, seed: int, shape: random.Random) -> list[World
         if spoken:
             parts.append(People(world, Discord(world, word=word), spoken))
     asked = programs.lines(world.dice("client"), "one", world.span_s)
+    late = _OF_PRUNED if "pruning" in has else (0.0,)
     more += [Pruning(world)] if "pruning" in has else []
-    return [*parts, Client(world, "one", asked), *more]
+    return [*parts, Client(world, "one", asked, repeats_after_s=late), *more]
 
 
 def _regretted(world: Surroundings) -> dict[Place, list[Line]]:

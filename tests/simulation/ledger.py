@@ -18,6 +18,7 @@ from tests.simulation.machine.seams import BEGAN_MS
 from tests.simulation.parts import Query
 from tests.simulation.people.lines import Line
 from tests.simulation.platforms.base import Platform
+from tests.simulation.platforms.messages import Written
 
 OPEN = """
 SELECT 'message', message_id, status, last_error FROM messages
@@ -54,10 +55,14 @@ def check(
         *row_promises.turns(query),
         *row_promises.attempts(query),
         *row_promises.spoke_once(query),
+        *row_promises.histories(query),
+        *row_checks.arrivals(query),
         *row_checks.calls(query),
+        *row_checks.questions(query),
         *row_checks.schedules(query),
         *_answered(query, platforms, lines),
         *(_deleted(query, platforms) if is_clock_steady else ()),
+        *(_edited(query, platforms) if is_clock_steady else ()),
         *sent_files.check(query, platforms, is_clock_steady=is_clock_steady),
         *(problem for each in platforms for problem in (*each.wrong, *_sent(query, each))),
         *_apart(platforms),
@@ -171,16 +176,41 @@ def _answered(query: Query, platforms: Sequence[Platform], lines: Mapping[str, L
 
 def _deleted(query: Query, platforms: Sequence[Platform]) -> list[str]:
     """What was deleted before a turn took it is answered by nobody. The instants are of a clock that nobody set."""
-    begun: dict[str, int] = {}
-    for at_ms, data in query("SELECT created_at, data FROM events WHERE type = 'chain_step_start' ORDER BY id DESC"):
-        begun |= dict.fromkeys(json.loads(data)["batch"], at_ms)
-    texts: dict[str, str] = dict(query("SELECT message, message_id FROM messages WHERE trigger = 1"))
+    begun = _begun(query)
     return [
         f"{text!r} was deleted, and a turn took it {late_ms} ms later"
         for each in platforms
         for text, told in each.deleted.items()
-        if told.accepted and (late_ms := begun.get(texts.get(text, ""), 0) - BEGAN_MS - int(told.answered_s * 1000)) > 0
+        if told.accepted and (late_ms := _late_ms(begun.get(text), told)) > 0
     ]
+
+
+def _edited(query: Query, platforms: Sequence[Platform]) -> list[str]:
+    """A turn that begins after an edit has the edited text. By the same clock."""
+    begun = _begun(query)
+    return [
+        f"{before.text!r} was made {after.text!r}, and a turn took it {late_ms} ms later"
+        for each in platforms
+        for after in each.written.values()
+        if after.is_edit and after.accepted
+        for before in each.written.values()
+        if before.number == after.number and not before.is_edit
+        if (late_ms := _late_ms(begun.get(before.text), after)) > 0
+    ]
+
+
+def _begun(query: Query) -> dict[str, int]:
+    """When a turn took each text first."""
+    begun: dict[str, int] = {}
+    for at_ms, data in query("SELECT created_at, data FROM events WHERE type = 'chain_step_start' ORDER BY id DESC"):
+        begun |= dict.fromkeys(json.loads(data)["batch"], at_ms)
+    found = query("SELECT message, message_id FROM messages WHERE trigger = 1")
+    return {text: begun[message_id] for text, message_id in found if message_id in begun}
+
+
+def _late_ms(begun_ms: int | None, told: Written) -> int:
+    """How much later a turn began than we had accepted what was told."""
+    return 0 if begun_ms is None else begun_ms - BEGAN_MS - int(told.answered_s * 1000)
 
 
 def _apart(platforms: Sequence[Platform]) -> list[str]:

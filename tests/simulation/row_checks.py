@@ -64,6 +64,24 @@ def calls(rows: Rows) -> list[str]:
     return [f"turn {turn} did {call}, and its tool did not end" for turn, call in found]
 
 
+def arrivals(rows: Rows) -> list[str]:
+    """Each message has one event of its arrival. Of a schedule, earlier ones may be pruned."""
+    found = rows(
+        "SELECT message_id, (SELECT count(*) FROM events e WHERE e.message_id = m.message_id"
+        " AND type = 'message_received') AS count FROM messages m WHERE series_id IS NULL AND count != 1"
+    )
+    return [f"the arrival of {id_} is told by {count} events" for id_, count in found]
+
+
+def questions(rows: Rows) -> list[str]:
+    """What answered a question is a message to the agent that asked."""
+    found = rows(
+        "SELECT question_id, answer FROM questions q WHERE status = 'answered' AND click IS NOT NULL"
+        " AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.message = q.answer AND m.trigger = 1)"
+    )
+    return [f"{id_} was answered with {answer!r}, and nobody was told" for id_, answer in found]
+
+
 def schedules(rows: Rows) -> list[str]:
     """No instant of a schedule has two runs; with ``catch_up``, none between two runs is missing."""
     problems = []

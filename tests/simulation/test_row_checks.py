@@ -5,8 +5,9 @@ from functools import partial
 import apsw
 import pytest
 
-from shared.db.access import tool_calls
+from shared.db.access import questions, tool_calls
 from shared.db.engine.connection import rows, transaction
+from shared.db.queue import events, messages
 from shared.db.spending import budgets
 from shared.queue import spoken, turns
 from shared.queue.turns import Failure, RetryPolicy
@@ -99,3 +100,26 @@ def test_a_message_that_is_lost_again_and_again_is_told(conn: apsw.Connection) -
     assert row_checks.losses(partial(rows, conn)) == []
     rows(conn, lost)
     assert row_checks.losses(partial(rows, conn)) == ["m was lost 101 times with its dispatch, and goes on"]
+
+
+def test_a_message_whose_arrival_no_event_tells_or_two_is_told(conn: apsw.Connection) -> None:
+    put(conn)
+    with transaction(conn):
+        messages.announce(conn)
+    query = partial(rows, conn)
+    assert row_checks.arrivals(query) == []
+    events.append(conn, "message_received", now_ms=NOW, message_id=query("SELECT message_id FROM messages")[0][0])
+    assert "is told by 2 events" in "".join(row_checks.arrivals(query))
+    conn.execute("DELETE FROM events")
+    assert "is told by 0 events" in "".join(row_checks.arrivals(query))
+
+
+def test_an_answer_to_a_question_that_no_agent_gets_is_told(conn: apsw.Connection) -> None:
+    row = put(conn, "yes")
+    ((session,),) = rows(conn, "SELECT session_id FROM messages WHERE id = :id", {"id": row})
+    asked = questions.ask(conn, session_id=session, question="May I?", options=("yes",), expires_at=NOW + 1, now_ms=NOW)
+    questions.answer(conn, asked, "yes", answered_by="Ada", click="a press", now_ms=NOW)
+    query = partial(rows, conn)
+    assert row_checks.questions(query) == []
+    conn.execute("DELETE FROM messages")
+    assert row_checks.questions(query) == [f"{asked} was answered with 'yes', and nobody was told"]

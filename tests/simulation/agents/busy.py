@@ -8,12 +8,14 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import apsw
 
 from shared.queue.turns import APOLOGY
 from shared.roster import agents_and_teams
+from shared.turns.run.showing import progress_words
 from tests.simulation.agents.thinkers import wire
 from tests.simulation.parts import Query, Surroundings, WorldPart
 from tests.simulation.people.lines import Line
@@ -22,6 +24,7 @@ from tests.simulation.platforms.telegram import Telegram
 
 AGENT = "busy"
 _MODES = ("collect", "steer", "followup", "interrupt")
+_EDITED = ("collect", "followup")  # where what waits behind a turn can be changed
 _FIRST_CHAT = 810
 _MOST_IN_TURN = 10
 _AT_ONCE_MS = 6_000  # a tick of dispatch, where a kick was lost
@@ -73,6 +76,10 @@ class Busy(WorldPart):
         self._modes = {Place(str(chat), None, str(chat)): mode for chat, mode in enumerate(chosen, _FIRST_CHAT)}
         self._pauses_ms = {place: dice.choice([0, 0, 500, 2_000, 8_000]) for place in self._modes}
         self.written = {place: _lines(dice, place, mode, world.span_s) for place, mode in self._modes.items()}
+        edits = world.dice("edits of busy")
+        for place, mode in self._modes.items():
+            if mode in _EDITED:
+                self.written[place] = [_may_be_edited(edits, each) for each in self.written[place]]
 
     def furnish(self, conn: apsw.Connection, now_ms: int) -> None:
         settings = {"concurrency": len(_MODES), "batch_size": _MOST_IN_TURN, "progress": True}
@@ -213,6 +220,12 @@ def _removed(query: Query, platform: Telegram) -> Iterator[str]:
     for chat, number in found:
         if (chat, number) not in platform.removed:
             yield f"the line {number} in {chat} still tells that the agent works"
+    left = query(
+        "SELECT r.id, r.platform_id FROM responses r"
+        f" WHERE r.status = 'acked' AND r.message = '{progress_words.of([])}'"
+        " AND NOT EXISTS (SELECT 1 FROM responses removal WHERE removal.content ->> 'removes' = r.id)"
+    )
+    yield from (f"nothing removes the line in {chat} that tells that the agent works ({id_})" for id_, chat in left)
 
 
 def _lines(dice: random.Random, place: Place, mode: str, span_s: float) -> list[Line]:
@@ -231,3 +244,11 @@ def _lines(dice: random.Random, place: Place, mode: str, span_s: float) -> list[
             answers = () if mode == "steer" else (f"You said: {mark}",)
             made.append(Line(dice.choice([0.1, 0.5, 1.5, 4.0]), mark, answers, is_loose=mode == "steer"))
     return made
+
+
+def _may_be_edited(dice: random.Random, line: Line) -> Line:
+    """Some of the lines that come while the agent works are changed while they wait."""
+    if line.text.startswith("!") or dice.random() < 0.7:
+        return line
+    text = f"{line.text}e"
+    return replace(line, edit=Line(dice.choice([0.1, 1.0]), text, (f"You said: {text}",)))

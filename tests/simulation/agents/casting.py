@@ -7,6 +7,7 @@ from tests.simulation.agents import models
 from tests.simulation.agents.budgets import Budgets
 from tests.simulation.agents.busy import Busy
 from tests.simulation.agents.clerks import Clerks
+from tests.simulation.agents.hurries import Hurries
 from tests.simulation.agents.owners import Owner
 from tests.simulation.agents.senders import Senders
 from tests.simulation.agents.sleepers import Sleepers
@@ -22,7 +23,7 @@ _SHARES = {"thinkers": 0.25, "budgets": 0.12, "clerks": 0.15, "teams": 0.15, "sl
 """How much of all worlds has what not every world has. A budget is of agents that ask models."""
 
 _HAVE_MORE, _MORE_BY = 0.35, "more 1921"  # by a chance of its own, which leaves the other worlds as they were
-_MORE = {"busy": 0.5, "senders": 0.35, "moody models": 0.4, "pruning": 0.4, "regretted files": 0.4}
+_MORE = {"busy": 0.5, "senders": 0.35, "moody models": 0.4, "pruning": 0.4, "regretted files": 0.4, "hurries": 0.5}
 """How much of those worlds has what the others never have. Models have moods where agents ask them."""
 
 _LATE = (
@@ -83,4 +84,7 @@ def agents_of(world: Surroundings, telegram: Telegram, seed: int) -> tuple[list[
     if "senders" in kinds:
         found.append(senders := Senders(world, telegram))
         written |= senders.written
+    if "hurries" in kinds:
+        found.append(hurries := Hurries(world))
+        written |= hurries.written
     return found, written

@@ -119,6 +119,11 @@ class Week(World):
         made = lines(dice, place, self.span_s, first=first, habit=_PLACES[place])
         return [line for line in made if not line.prompt]
 
+    @property
+    def is_clock_steady(self) -> bool:
+        """It leaps."""
+        return False
+
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Of the rows of this week. Runs of schedules are older than the week in which they are due."""
         with closing(open_connection(self.computer.db, readonly=True)) as conn:

@@ -7,7 +7,7 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.simulation.machine.process import Answer, Reset
@@ -17,22 +17,34 @@ from tests.simulation.people.lines import Line
 TOKEN = "a-token-of-the-world"
 HEADERS = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
 _PAUSE_S = 1.5
-_ID = re.compile(rb"^id: (\d+)$", re.MULTILINE)
+_FIELD = re.compile(rb"^(id|event): (.+)$", re.MULTILINE)
 
 
 class Client(WorldPart):
     """A program named *sender*, which fetches answers every *fetches_s* seconds.
+
+    It repeats some messages so many seconds after their ends.
 
     Attributes:
         missed: what ended and was pruned before it could ask again.
         ended: status and answers of each message, as the API has told them to the one who waited.
         fetched: the answers that were fetched, by the ids of their responses.
         event_ids: of the events that it has read, in order.
+        event_names: of the last frame of each event, by its id.
         wrong: what the API did and must not do.
     """
 
-    def __init__(self, world: Surroundings, sender: str, lines: list[Line], *, fetches_s: float = _PAUSE_S) -> None:
+    def __init__(
+        self,
+        world: Surroundings,
+        sender: str,
+        lines: list[Line],
+        *,
+        fetches_s: float = _PAUSE_S,
+        repeats_after_s: Sequence[float] = (0.0,),
+    ) -> None:
         self._world = world
+        self._repeats_after_s = repeats_after_s
         self._fetches_s = fetches_s
         self.sender = sender
         self.asked = lines
@@ -40,6 +52,7 @@ class Client(WorldPart):
         self.ended: dict[str, tuple[str, list[str]]] = {}
         self.fetched: dict[int, str] = {}
         self.event_ids: list[int] = []
+        self.event_names: dict[int, str] = {}
         self.wrong: list[str] = []
 
     def settings(self) -> Mapping[str, str]:
@@ -68,23 +81,44 @@ class Client(WorldPart):
         problems += [
             f"{text!r} is acked, and nobody fetched it" for id_, text in acked.items() if id_ not in self.fetched
         ]
-        if is_history_whole:
-            told = self.event_ids
-            if told != sorted(set(told)):
-                problems.append("events came twice, or out of order")
-            missing = {id_ for (id_,) in query("SELECT id FROM events")} - set(told)
-            problems += [f"the stream left out the events {sorted(missing)[:5]}"] if missing else []
-        return problems
+        stored = query(f"SELECT message, count(*) FROM messages WHERE sender = '{self.sender}' GROUP BY 1")
+        problems += [
+            f"{text!r} was sent under one id, and is stored {count} times" for text, count in stored if count > 1
+        ]
+        return [*problems, *self._streamed(dict(query("SELECT id, type FROM events")), is_whole=is_history_whole)]
+
+    def _streamed(self, events: Mapping[int, str], *, is_whole: bool) -> Iterator[str]:
+        """Each event came once, and all of it before its id. Where some were lost, the stream goes on with the next."""
+        told = self.event_ids
+        if told and told[-1] != max(events):
+            yield f"the stream stands at the event {told[-1]} of {max(events)}"
+        if is_whole and told != sorted(set(told)):
+            yield "events came twice, or out of order"
+        missing = sorted(events.keys() - set(told)) if is_whole else []
+        if missing:
+            yield f"the stream left out the events {missing[:5]}"
+        halves = [id_ for id_, name in self.event_names.items() if is_whole and events.get(id_, name) != name]
+        if halves:
+            yield f"of the events {halves[:5]} the ids came before the rest"
 
     async def _write(self) -> None:
-        """Send each line after the end of the one before it."""
+        """Send each line after the end of the one before it; some once more, as if the answer had been missed."""
+        dice = self._world.dice(f"repetitions of {self.sender}")
+        late: list[asyncio.Task[None]] = []
         for number, line in enumerate(self.asked):
             await asyncio.sleep(line.after_s)
             id_ = f"api_{self.sender}n{number}"
             await self._send(id_, line.text)
+            again = dice.choices(["at once", "at its end", "never"], [1, 1, 6])[0]
+            if again == "at once":
+                await self._send(id_, line.text)
             await self._wait(id_, line.text)
+            if again == "at its end":
+                late.append(asyncio.create_task(self._send(id_, line.text, after_s=dice.choice(self._repeats_after_s))))
+        await asyncio.gather(*late)
 
-    async def _send(self, id_: str, text: str) -> None:
+    async def _send(self, id_: str, text: str, *, after_s: float = 0.0) -> None:
+        await asyncio.sleep(after_s)
         body = {"message": text, "sender": self.sender, "messageId": id_}
         while (answer := await self._ask("POST", "/api/message", body)) is None or answer.status not in (200, 409):
             if answer is not None and answer.status not in (500, 503):
@@ -139,7 +173,11 @@ class Client(WorldPart):
             nonlocal kept
             kept += piece
             whole, _, kept = kept.rpartition(b"\n\n")
-            self.event_ids += map(int, _ID.findall(whole))
+            for frame in whole.split(b"\n\n"):
+                said = dict(_FIELD.findall(frame))
+                if b"id" in said:
+                    self.event_ids.append(int(said[b"id"]))
+                    self.event_names[self.event_ids[-1]] = said.get(b"event", b"").decode()
 
         while True:
             last = {"last-event-id": str(self.event_ids[-1] if self.event_ids else 0)}

@@ -25,6 +25,7 @@ class People(WorldPart):
         self._world = world
         self.platform = platform
         self._lines = lines
+        self._pressed: list[Written] = []
 
     def settings(self) -> Mapping[str, str]:
         return self.platform.settings()
@@ -50,6 +51,12 @@ class People(WorldPart):
             found |= {line.button: Line(0, line.button, (), is_loose=True)} if line.button else {}
             found |= {line.prompt: Line(0, line.prompt, (), is_loose=True)} if line.prompt else {}
         return found
+
+    def problems(self, query: Query, *, is_history_whole: bool) -> list[str]:
+        """A question is not open after a press of one of its buttons was accepted."""
+        open_ = {id_ for (id_,) in query("SELECT question_id FROM questions WHERE status = 'open'")}
+        pressed = {each.presses for each in self._pressed if each.accepted}
+        return [f"{each} was pressed, and its question is open" for each in pressed if each.partition(".")[0] in open_]
 
     def counts(self, query: Query) -> Counter[str]:
         sent = Counter(query(f"SELECT platform_id, message FROM responses WHERE channel = '{self.platform.account}'"))
@@ -103,5 +110,6 @@ class People(WorldPart):
             found = next((each for each in self.platform.arrivals if line.button in each.buttons), None)
             if found is not None:
                 self._world.tell(f"person {place.sender} presses {line.button!r}")
-                await self.platform.bring(self.platform.press(place, found, line.button), self._world.dice(line.button))
+                self._pressed.append(pressed := self.platform.press(place, found, line.button))
+                await self.platform.bring(pressed, self._world.dice(line.button))
                 return
