@@ -11,6 +11,7 @@ AGENTS = (
         "every message ends, though its agent takes dispatch down",
         needs=("thinkers",),
         found=True,
+        seed=277,
     ),
     Mutant(
         "lets-a-turn-run-for-ever",
@@ -20,6 +21,7 @@ AGENTS = (
         "every message ends, though its agent hangs",
         needs=("thinkers",),
         found=True,
+        seed=106,
     ),
     Mutant(
         "acquits-whom-another-suspect-clears",
@@ -39,6 +41,7 @@ AGENTS = (
         "no budget is passed by more than one request, whatever is killed",
         needs=("budgets",),
         found=True,
+        seed=171,
     ),
     Mutant(
         "lets-a-budget-grow",
@@ -48,6 +51,7 @@ AGENTS = (
         "no budget is passed by more than one request",
         needs=("budgets",),
         found=True,
+        seed=171,
     ),
     Mutant(
         "lets-a-ring-go-on",
@@ -57,6 +61,7 @@ AGENTS = (
         "agents among themselves come to an end",
         needs=("thinkers",),
         found=True,
+        seed=48,
     ),
     Mutant(
         "wakes-whoever-has-the-answer",
@@ -66,6 +71,7 @@ AGENTS = (
         "who hands work over is woken only where there is no answer in time",
         needs=("thinkers",),
         found=True,
+        seed=277,
     ),
     Mutant(
         "lets-anybody-decide",
@@ -75,6 +81,7 @@ AGENTS = (
         "an approval is decided by an approver",
         needs=("clerks",),
         found=True,
+        seed=51,
     ),
     Mutant(
         "decides-twice",
@@ -84,5 +91,6 @@ AGENTS = (
         "what was approved is done once",
         needs=("clerks",),
         found=True,
+        seed=28,
     ),
 )

@@ -15,6 +15,7 @@ SENDS = (
         also=(Edit("functions/deliver.py", "now_ms=now_ms, held=self._chats)", "now_ms=now_ms, held=())"),),
         needs=("failing disk", "unsteady platform"),
         found=True,
+        seed=178,
     ),
     Mutant(
         "overtakes-a-failed-send",
@@ -34,6 +35,7 @@ SENDS = (
         "a second arrival has a recorded doubt",
         needs=("unsteady platform",),
         found=True,
+        seed=296,
     ),
     Mutant(
         "takes-a-killed-send-for-none",
@@ -43,6 +45,7 @@ SENDS = (
         "a second arrival has a recorded doubt",
         needs=("kill at a call",),
         found=True,
+        seed=114,
     ),
     Mutant(
         "takes-silence-for-a-refusal",
@@ -62,6 +65,7 @@ SENDS = (
         "a second arrival has a recorded doubt, after a power cut too",
         needs=("power at a call",),
         found=True,
+        seed=297,
     ),
     Mutant(
         "sends-before-it-is-replicated",
@@ -71,6 +75,7 @@ SENDS = (
         "a second arrival has a recorded doubt, after the loss of a disk too",
         needs=("lost disk at a call",),
         found=True,
+        seed=95,
     ),
     Mutant(
         "forgets-that-it-has-sent",
@@ -92,6 +97,7 @@ SENDS = (
         "what is acknowledged has arrived",
         needs=("unsteady platform",),
         found=True,
+        seed=296,
     ),
     Mutant(
         "gives-up-an-answer-at-once",
@@ -120,6 +126,7 @@ SENDS = (
         '        platform_id="100",\n',
         "an answer goes to the chat that asked",
         found=True,
+        seed=2,
     ),
     # Time.
     Mutant(

@@ -12,6 +12,7 @@ STORING = (
         "what was accepted is stored",
         needs=("kill in a write",),
         found=True,
+        seed=159,
     ),
     Mutant(
         "tells-before-the-commit",
@@ -32,6 +33,7 @@ STORING = (
         "what was accepted survives a power cut",
         needs=("power",),
         found=True,
+        seed=231,
     ),
     Mutant(
         "accepts-without-the-replica",
@@ -41,6 +43,7 @@ STORING = (
         "what was accepted survives the loss of a disk",
         needs=("lost disk", "away, then lost"),
         found=True,
+        seed=282,
     ),
     Mutant(
         "takes-a-silent-replica-for-a-yes",
@@ -60,6 +63,7 @@ STORING = (
         "what is called replicated is in the replica",
         test="tests/shared/db/replica/test_sync.py::test_a_yes_after_a_death_in_a_commit_is_a_no_until_another_litestream_begins",
         why="the Litestream of a world reads rows, and not the log",
+        found=True,
     ),
     Mutant(
         "leaves-no-mark-of-a-commit",
@@ -69,6 +73,7 @@ STORING = (
         "what is called replicated is in the replica",
         test="tests/shared/db/engine/test_write_gate.py::test_the_next_writer_reports_a_death_in_a_commit_while_litestream_runs",
         why="the Litestream of a world reads rows, and not the log",
+        found=True,
     ),
     Mutant(
         "keeps-half-of-a-failed-work",
@@ -106,6 +111,7 @@ STORING = (
         "no message is dropped without need",
         needs=("clock",),
         found=True,
+        seed=258,
     ),
     Mutant(
         "counts-a-message-twice",

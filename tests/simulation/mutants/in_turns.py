@@ -22,7 +22,7 @@ TURNS = (
             Edit(_READY, "        if session_id in held:\n            continue\n", ""),
         ),
         found=True,
-        seed=39,
+        seed=2,
     ),
     Mutant(
         "claims-for-no-time",
@@ -51,6 +51,7 @@ TURNS = (
         "       AND NOT EXISTS (SELECT 1 FROM agent_pauses p WHERE p.agent = :agent AND p.state = 'paused')\n     ORDER BY status DESC, id DESC\n",
         "the messages of a session run in order",
         found=True,
+        seed=2,
     ),
     Mutant(
         "overtakes-a-retry",
@@ -127,6 +128,7 @@ TURNS = (
         "            pass\n",
         "the sender of a dead message is told",
         found=True,
+        seed=2,
     ),
     Mutant(
         "blames-the-message-for-a-kill",
@@ -136,6 +138,7 @@ TURNS = (
         "a kill ends no message",
         needs=("kill", "kill at a call"),
         found=True,
+        seed=26,
     ),
     Mutant(
         "gives-up-after-one-attempt",
@@ -174,6 +177,7 @@ TURNS = (
         "a completed message has its answers",
         needs=("kill in a write",),
         found=True,
+        seed=139,
     ),
     Mutant(
         "loses-the-second-answer",
@@ -182,5 +186,6 @@ TURNS = (
         "    responses.enqueue_many(conn, news[:1], now_ms=now_ms)\n    for each in turn_replies:",
         "a completed message has its answers",
         found=True,
+        seed=2,
     ),
 )
