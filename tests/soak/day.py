@@ -39,7 +39,8 @@ FIGURES = (
     Figure("functions_mb", "Memory of functions and Litestream (PSS)", "MB", 8),
     Figure("memory_mb", "Memory of all of it, fakes and S3 too (PSS)", "MB", 12),
     Figure("descriptors", "Open descriptors of all processes", "", 12),
-    Figure("database_mb", "Database file", "MB", 1),
+    Figure("database_mb", "Database file", "MB", 1, is_judged=False),
+    Figure("finished_mb", "Database, but for agents' history and the keys of events", "MB", 1),
     Figure("wal_mb", "Write-ahead log, its largest", "MB", 2),
     Figure("bucket_mb", "Bucket", "MB", 4, is_judged=False),
     Figure("cpu_ms", "Processor time of the functions, a message", "ms", 10),
@@ -51,6 +52,11 @@ FIGURES = (
     Figure("p95_ms", "Message to answer, 95th percentile", "ms", 0, is_judged=False),
     Figure("slowdown", "Slowdown: time on the wall for each of the processor", "", 0, is_judged=False),
 )
+_FINISHED = """
+    SELECT sum(pgsize) AS bytes FROM dbstat
+     WHERE aggregate = 1
+       AND name NOT GLOB 'agent_messages*' AND name NOT GLOB 'event_keys*'  -- kept for ever, and for three days
+"""
 _DONE = """
     SELECT count(*) AS done FROM messages m
      WHERE m.created_at >= :since AND m.status = 'completed' AND instr(m.message, :hour)
@@ -136,6 +142,7 @@ class Soak:
             "memory_mb": samples.memory_mb(emulator),
             "descriptors": samples.descriptors(emulator),
             "database_mb": samples.size_mb(state.database),
+            "finished_mb": emulator.rows(_FINISHED)[0]["bytes"] / samples.MB,
             "wal_mb": peaks.wal_mb,
             "bucket_mb": samples.size_mb(state.s3),
             "cpu_ms": cpu_ms,

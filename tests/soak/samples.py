@@ -10,7 +10,7 @@ from emulator.base.state import StateFolder
 from emulator.testing import RunningEmulator
 from tests.benchmarks.harness.measure import family, shared_mb
 
-_MB = 1 << 20
+MB = 1 << 20
 _WORK = 500_000
 
 
@@ -46,7 +46,7 @@ def slowdown() -> float:
 
 def size_mb(*paths: Path) -> float:
     """Of files, and of folders with all in them."""
-    return sum(_bytes(path) for path in paths) / _MB
+    return sum(_bytes(path) for path in paths) / MB
 
 
 def wal_mb(state: StateFolder) -> float:
