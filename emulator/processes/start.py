@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, NamedTuple
 
+# By default glibc gives each thread a heap of its own. S3 has a thread for each connection, and a function a few.
+ONE_HEAP = {"MALLOC_ARENA_MAX": "1"}
+
 
 class Started(NamedTuple):
     """A fork server's process, what it prints, our end of the socket to it, and the Unix time of its start.
@@ -37,7 +40,7 @@ def start_fork_server(environment: Mapping[str, str], project: Path | None = Non
             stdin=subprocess.DEVNULL,
             stdout=write,
             stderr=subprocess.STDOUT,
-            env=dict(environment),
+            env={**environment, **ONE_HEAP},
             pass_fds=[theirs.fileno()],
             cwd=project,
             process_group=0,

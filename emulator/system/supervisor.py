@@ -35,6 +35,7 @@ from emulator.base.options import RunOptions
 from emulator.base.shell import of_shell
 from emulator.base.state import FolderLock
 from emulator.processes.fork_client import ForkClient
+from emulator.processes.start import ONE_HEAP
 from emulator.storage import database
 from emulator.storage.s3_process import BUCKET, S3Process
 from emulator.system import writer_death
@@ -197,12 +198,11 @@ class Supervisor:
     async def _start_slow_processes(self, kept: dict[str, Any]) -> ports.ListeningSocket:
         """Start the fork server, unless it runs, and S3: they load libraries for a while. Returns the socket of S3."""
         s3_socket = ports.listen(kept["ports"].get("s3") or S3_PORT)
-        base = of_shell(self._environ)
         self._s3 = S3Process(
             folder=self._state.s3,
             sock=s3_socket.sock,
             project=self._options.project,
-            environment=base | {"MALLOC_ARENA_MAX": "1"},  # it has a thread for each connection: 8 MB less
+            environment=of_shell(self._environ) | ONE_HEAP,
             faults=faults_by_hand.path_in(self._state.run),
             on_line=lambda text: self._console.line("s3", text),
             on_trouble=lambda text: self._console.event("s3", text, level="warning"),
