@@ -42,13 +42,25 @@ RUNNING = """
      ORDER BY id
 """
 # An agent whose wiring was deleted still answers what waits for it.
-_WITHOUT_WIRING = """
-    SELECT DISTINCT agent, session_id
-      FROM messages INDEXED BY messages_open
-     WHERE trigger = 1 AND (status = 'pending' OR status = 'processing')
-       AND channel = :channel AND sender_id = :sender AND chat_id = :chat AND thread_id IS :thread
-       AND from_agent IS NULL
-       AND NOT EXISTS (SELECT 1 FROM wirings w WHERE w.chat_id = messages.chat_id AND w.agent = messages.agent)
+WITHOUT_WIRING = """
+    WITH there (agent, session_id) AS (
+        SELECT agent, id
+          FROM sessions
+         WHERE chat_id = :chat
+         UNION ALL
+        SELECT s.agent, s.id
+          FROM agents a
+         CROSS JOIN sessions s ON s.agent = a.id AND ifnull(s.chat_id, 0) = 0 AND s.status = 'active'
+    )
+    SELECT agent, session_id
+      FROM there
+     WHERE NOT EXISTS (SELECT 1 FROM wirings w WHERE w.chat_id = :chat AND w.agent = there.agent)
+       AND EXISTS (SELECT 1
+                     FROM messages m
+                    WHERE m.agent = there.agent AND m.session_id = there.session_id AND m.trigger = 1
+                      AND (m.status = 'pending' OR m.status = 'processing')
+                      AND m.channel = :channel AND m.sender_id = :sender
+                      AND m.chat_id = :chat AND m.thread_id IS :thread AND m.from_agent IS NULL)
 """
 
 
@@ -57,7 +69,7 @@ def without_wiring(
 ) -> list[tuple[str, int]]:
     """The agents that still work for the person in this place though they are not wired there, and their sessions."""
     of = {"channel": channel, "sender": sender_id, "chat": chat_id, "thread": thread_id}
-    return rows(conn, _WITHOUT_WIRING, of)
+    return rows(conn, WITHOUT_WIRING, of)
 
 
 def stop(

@@ -4,7 +4,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims
 from shared.queue import replies, spoken, stops
 from shared.queue.stops import Stopped
-from tests.support import NOW, column, make_session, put, take
+from tests.support import NOW, column, make_session, plan, put, take
 
 
 def stop(conn, sender="5", *, is_admin=False):
@@ -96,3 +96,11 @@ def test_a_stopped_turn_takes_along_what_waits_of_its_people(conn):
         ("waits", "cancelled", "why"),
         ("theirs", "pending", None),
     ]
+
+
+def test_what_no_wiring_has_is_found_without_reading_the_backlogs(conn):
+    """40,000 messages may wait for other agents, and ``ingest`` holds the write lock meanwhile."""
+    lines = plan(conn, stops.WITHOUT_WIRING, chat=1, channel="telegram", sender="5", thread=None)
+    assert any("messages_open (agent=? AND session_id=?" in line for line in lines)
+    assert any("sessions_one_active (agent=? AND <expr>=?" in line for line in lines)
+    assert not any(line.startswith(("SCAN m", "SCAN s")) for line in lines)
