@@ -1,12 +1,12 @@
-// Which page is shown, what keeps it live, and the keys.
-const PAGES = [["", "Overview", "o", overview], ["c", "Conversations", "c", talk], ["queue", "Queue", "q", queue], ["agents", "Agents", "a", agents], ["schedules", "Schedules", "s", schedules], ["approvals", "Approvals", "y", approvals], ["dropped", "Not answered", "n", dropped], ["replica", "Replica", "r", replica], ["past", "The past", "p", pastPage], ["m", null, null, story], ["find", null, null, search], ["p", null, null, person]];
+// Which page is shown, what keeps it live, and the keys. The last of a page: how many words its address needs behind its name.
+const PAGES = [["", "Overview", "o", overview], ["c", "Conversations", "c", talk], ["queue", "Queue", "q", queue], ["agents", "Agents", "a", agents], ["schedules", "Schedules", "s", schedules], ["approvals", "Approvals", "y", approvals], ["dropped", "Not answered", "n", dropped], ["replica", "Replica", "r", replica], ["past", "The past", "p", pastPage], ["m", null, null, story, 1], ["find", null, null, search, 1], ["p", null, null, person, 2]];
 const counts = {queue: 0, approvals: 0};
 let isHeld = false, turn = 0, shownHash = null, due = 0, readAt = 0;
 
 function here() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  const [name = "", ...rest] = path.split("/").map(decoded);
-  return {page: PAGES.find(([each]) => each === name) ?? PAGES[0], rest: rest.filter(Boolean), query};
+  const [name = "", ...rest] = path.split("/").map(decoded).filter((word, at) => !at || word);
+  return {page: PAGES.find(([each, , , , needed = 0]) => each === name && rest.length >= needed) ?? PAGES[0], rest, query};
 }
 function decoded(text) { try { return decodeURIComponent(text); } catch { return text; } }
 function count(numbers) {

@@ -78,6 +78,18 @@ def test_axe_finds_nothing_on_any_page_and_none_scrolls_sideways(
     browse(scenario, scheme=scheme, width=width, height=height)
 
 
+def test_an_address_without_the_words_that_its_page_needs_shows_the_overview(browse: Callable[..., None]) -> None:
+    async def scenario(tab: Tab) -> None:
+        title = await text(tab, "#view h1")
+        for page in ("find", "find/", "p", "p/telegram", "m"):
+            await tab.run(f"location.hash = '#/{page}'")
+            await tab.until(f"document.querySelector('#view').dataset.of === '#/{page}'")
+            assert await text(tab, "#view h1") == title, page
+            assert await tab.run("document.querySelector('.problem.main') === null"), page
+
+    browse(scenario)
+
+
 def test_axe_finds_nothing_on_the_chat_page(at_work: Emulator, axe: str, chromium: str) -> None:
     async def go() -> None:
         async with aiohttp.ClientSession() as session:
