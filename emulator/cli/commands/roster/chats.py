@@ -188,7 +188,15 @@ def _others(saved: dict[str, Any], agent: str) -> Iterator[str]:
 @command(wirings_app, "delete")
 def delete_wiring(api: RestClient, chat: Id, agent: Agent) -> CommandResult:
     """Stop an agent from answering in a chat. Messages that wait already are still answered."""
-    return result(api.delete("chats", chat, "wirings", agent), f"Agent {agent} no longer answers in chat {chat}.")
+    deleted = api.delete("chats", chat, "wirings", agent)
+    said = [f"Agent {agent} no longer answers in chat {chat}."]
+    if not api.get("chats", chat, "wirings"):
+        said.append(
+            "No agent does now, and the next message there counts as one of a new chat: POSTROOM_NEW_CHATS says "
+            "whether an owner is asked, the default agent answers, or nobody."
+        )
+        said.append(f"To let nobody answer: {api.command_line(f'chats delete {chat}')}")
+    return result(deleted, *said)
 
 
 def _wirings(api: RestClient, found: list[dict[str, Any]]) -> TextTable:

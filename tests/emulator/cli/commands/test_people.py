@@ -67,13 +67,17 @@ def test_a_second_agent_of_a_chat_is_asked_about_and_a_chat_moves_in_one_step(po
 
     both = postroom.run("wirings", "set", number, "coder", "--also").stdout.splitlines()
     assert both[1:] == ["Answering there too, each for itself: assistant."]
-    postroom.run("wirings", "delete", number, "coder")
+    assert postroom.run("wirings", "delete", number, "coder").stdout == (
+        f"Agent coder no longer answers in chat {number}.\n"
+    )
 
     moved = postroom.run("wirings", "set", number, "coder", "--instead").stdout.splitlines()
     assert moved[0].startswith(f"Agent coder answers in chat {number} (Ops): when mention-sticky; to known;")
     assert moved[1].startswith("Agent assistant no longer answers there;")
     assert [each["agent"] for each in postroom.json("wirings", "list", "--chat", number)] == ["coder"]
-    postroom.run("wirings", "delete", number, "coder")
+    last = postroom.run("wirings", "delete", number, "coder").stdout.splitlines()
+    assert last[1].startswith("No agent does now, and the next message there counts as one of a new chat")
+    assert f" chats delete {number} " in last[2]
 
 
 def test_chats_are_listed_with_their_policy_and_their_agents(postroom: Postroom) -> None:
