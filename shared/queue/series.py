@@ -186,9 +186,7 @@ def _changed(plan: Plan, change: Change, *, now_ms: int) -> Plan:
 def _hand_on(conn: apsw.Connection, table: Series, plan: Plan, after: Plan, *, now_ms: int) -> None:
     """Make the occurrence after the running one now, according to *after*."""
     if plan.recurrence is None:
-        raise WrongState(
-            f"series {plan.series_id} has one occurrence, which is running: nothing follows that could be changed"
-        )
+        raise _only_run_has_begun(table, plan)
     successor = Successor(after.due_at)
     if after.scheduled_at == plan.scheduled_at:
         successor = cron.successor(
@@ -209,6 +207,11 @@ def _hand_on(conn: apsw.Connection, table: Series, plan: Plan, after: Plan, *, n
         is_paused=after.status == "paused",
     )
     table.hand_on(conn, plan.id, following, now_ms=now_ms)
+
+
+def _only_run_has_begun(table: Series, plan: Plan) -> WrongState:
+    stop = f"; to stop it, cancel message {plan.message_id}" if table is MESSAGES else ""
+    return WrongState(f"the only run of {plan.series_id} has begun, so nothing is left to change{stop}")
 
 
 def pause(conn: apsw.Connection, series_id: str, *, now_ms: int) -> Plan:
@@ -258,9 +261,7 @@ def cancel(conn: apsw.Connection, series_id: str, *, now_ms: int) -> Plan:
     """
     table, plan = _find(conn, series_id)
     if plan.status == "running" and plan.recurrence is None:
-        raise WrongState(
-            f"series {series_id} has one occurrence, which is running: nothing follows that could be changed"
-        )
+        raise _only_run_has_begun(table, plan)
     _miss_at_end(conn, table, plan, now_ms=now_ms)
     table.cancel(conn, plan, CALLED_OFF, now_ms=now_ms)
     table.record(conn, "series_ended", plan, {"reason": "cancelled"}, now_ms=now_ms)

@@ -260,6 +260,8 @@ def test_the_only_occurrence_can_not_be_changed_once_it_runs(kind, name):
     kind.begin(NINE)
     verb, more = VERBS[name]
     before = dump(kind.conn)
-    with pytest.raises(WrongState, match="one occurrence, which is running"):
+    with pytest.raises(WrongState, match="has begun, so nothing is left to change") as refused:
         do(kind, verb, made.series_id, *more, now_ms=NINE)
+    says_how_to_stop = f"cancel message {made.message_id}" in str(refused.value)
+    assert says_how_to_stop is (kind.table == "messages")
     assert dump(kind.conn) == before
