@@ -3,12 +3,14 @@
 import io
 import json
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from emulator.base import errors
+from emulator.base.state import FolderLock, StateFolder
 from emulator.cli import client, output
 from emulator.cli.app import app
 from emulator.cli.client import RestClient
@@ -18,6 +20,7 @@ from emulator.system.components import of_storage
 from shared.core.time import clock
 from shared.db.engine import meta
 from shared.db.engine.connection import transaction
+from shared.db.engine.owner_only import replace_text
 from shared.db.platforms import channel_pauses, channel_watches
 from shared.db.platforms.channel_watches import ChannelWatch
 from shared.db.replica.last_comparison import LastComparison
@@ -25,6 +28,7 @@ from shared.db.roster import agent_pauses
 from shared.db.spending import budgets
 from shared.runtime.kick import Listener
 from tests.emulator.cli.commands.conftest import Postroom
+from tests.emulator.cli.test_client import answering
 from tests.support import NOW, make_owner
 
 EQUAL = LastComparison(NOW, "000000000000000a", 29, 1234, [], None)
@@ -95,6 +99,27 @@ def test_a_time_is_told_in_the_same_words_here_and_elsewhere() -> None:
     assert next(iter(status._emulator_lines(facts))) == "emulator[7] ready, up 48 min 42 s, state /s"
     elsewhere = {"replica": None, "uptime": 2922, "functions": {}, "lastSweep": None}
     assert status._health(elsewhere, None)["api"] == "up, for 48 min 42 s"
+
+
+@pytest.mark.parametrize(("is_up", "asked_api"), [(True, ["/api/status"]), (False, [])])
+def test_an_api_that_hangs_is_not_waited_for_twice(tmp_path: Path, is_up: bool, asked_api: list[str]) -> None:
+    """The emulator tells that it hangs, after the seconds that it gave it."""
+    function = {"name": "api", "up": is_up, "hangs": not is_up, "generation": 1, "pid": 7, "stale": None}
+    facts = {
+        "pid": 7, "ready": is_up, "state": "/s", "uptime_s": 1, "notReady": [], "needsYou": [], "problems": [],
+        "asWanted": [], "urls": {}, "functions": [function],
+    }  # fmt: skip
+    state = StateFolder(tmp_path / "state")
+    state.prepare()
+    lock = FolderLock(state)
+    lock.take()
+    try:
+        with answering(200, json.dumps(facts).encode()) as (url, asked):
+            replace_text(state.instance_file, json.dumps({"urls": {"gateway": url, "api": url}, "environment": {}}))
+            status._of_emulator(state.path)
+    finally:
+        lock.release()
+    assert [path for _, path, *_ in asked] == ["/_emulator/status", *asked_api]
 
 
 LAG = "the bucket does not answer"
