@@ -124,6 +124,12 @@ def silent_ms(run: Path, name: str) -> int:
     return silent if silent >= SILENT_MS else 0
 
 
+def silent(run: Path) -> dict[str, int]:
+    """For how long each function is silent that has ever given a sign of life in this folder, and now gives none."""
+    names = sorted(each.stem for each in run.glob("*.alive"))
+    return {name: for_ms for name in names if (for_ms := silent_ms(run, name))}
+
+
 def silence(for_ms: int) -> str:
     """The clause that tells of it. Pure."""
     return f"it has given no sign of life for {time_span(for_ms)}"

@@ -20,6 +20,7 @@ from shared.rest.resources.replication.replica import overdue
 from shared.runtime import kick
 
 _KICKED = {"dispatch": "no agent's turn begins", "deliver": "no response is sent"}
+_OTHERS = {"ingest": "no message comes in", "sweep": "nothing is rescued", "recurrence": "schedules wait"}
 _SWEEP_OVERDUE_MS = 5 * 60_000  # it is due every minute, and takes at most one
 _SYNC_LIMIT_S = 2.0
 
@@ -72,13 +73,17 @@ class HealthView(TypedDict):
 async def get_health(service: Service) -> HealthView:
     """Read the problems. It asks Litestream, so it may take two seconds while the bucket is unavailable."""
     now_ms = clock.now_ms()
+    sockets = service.settings.sockets
     running = {name: service.kicker.is_heard(name) for name in _KICKED}
     last_sweep = _last_sweep(service)
     replica = await _replica(service)
     comparison = _comparison(service.settings.db)
     found = Health([_stop(service, name) for name, is_running in running.items() if not is_running], [])
     if service.past is None:  # what was wrong then is not wrong now
-        found.stops.extend(_sweep_problems(last_sweep, since_ms=service.started_at, now_ms=now_ms))
+        silent = {name: for_ms for name, for_ms in kick.silent(sockets).items() if name not in (*_KICKED, "api")}
+        found.stops.extend(_silence(name, for_ms, sockets) for name, for_ms in silent.items())
+        if "sweep" not in silent:
+            found.stops.extend(_sweep_problems(last_sweep, since_ms=service.started_at, now_ms=now_ms))
         found += health.of(
             service.reader,
             service.settings.db.absolute(),
@@ -94,7 +99,7 @@ async def get_health(service: Service) -> HealthView:
     found.needs.extend(overdue(service, service.now_ms()))
     problems = found.stops + found.needs
     by_hand = health.paused_by_hand(service.reader, service.now_ms()) if service.past is None else []
-    set_faults = faults_by_hand.sentences(service.settings.sockets, now_ms=clock.machine_ms())
+    set_faults = faults_by_hand.sentences(sockets, now_ms=clock.machine_ms())
     return {
         "ok": not problems,
         "problems": problems,
@@ -118,6 +123,15 @@ def _stop(service: Service, name: str) -> str:
     return (
         f"{sentence}. Its process hangs: {kick.silence(silent_ms)}. Restart its service; in an emulator: "
         f"emulator fault kill {name}"
+    )
+
+
+def _silence(name: str, for_ms: int, run: Path) -> str:
+    """As ``_stop``, of a function that takes no kicks: no socket tells whether its process has ended. Pure."""
+    return (
+        f"{name} does not run: {_OTHERS.get(name, 'its work waits')}. Its process hangs or has ended: "
+        f"{kick.silence(for_ms)}. Restart its service; in an emulator: emulator fault kill {name}. If it is not to run "
+        f"here any more, remove {run / name}.alive"
     )
 
 

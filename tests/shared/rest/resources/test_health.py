@@ -5,10 +5,12 @@ import asyncio
 import pytest
 
 from functions import api
+from shared.core.time import clock
 from shared.db.engine import meta
 from shared.db.engine.connection import transaction
 from shared.db.replica.last_comparison import LastComparison
 from shared.rest.resources.health import _sweep_problems
+from shared.runtime.kick import SignsOfLife
 from tests.api_client import get
 from tests.shared.db.replica.test_sync import SYNCED, Stranger
 from tests.shared.runtime.test_signs_of_life import LONG_MS, grow_silent
@@ -55,6 +57,50 @@ def test_a_function_that_hangs_is_named_with_since_when_and_what_to_do(serving, 
     (item,) = get(serving, "/api/overview").json()["needsYou"]
     assert (item["mark"], item["title"]) == ("stop", "deliver does not run: no response is sent")
     assert 'postroom_function_up{function="deliver"} 0' in get(serving, "/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("name", "lacks"),
+    [
+        ("ingest", "no message comes in"),
+        ("sweep", "nothing is rescued"),
+        ("recurrence", "schedules wait"),
+        ("own", "its work waits"),
+    ],
+)
+def test_a_function_that_takes_no_kicks_is_named_when_it_gives_no_more_signs(
+    serving, environment, all_run, name, lacks
+):
+    """A hung sweep showed after five minutes, and a hung ingest or recurrence not at all."""
+    grow_silent(environment, name, LONG_MS)
+    assert get(serving, "/api/health").json()["notReady"] == [
+        f"{name} does not run: {lacks}. Its process hangs or has ended: it has given no sign of life for 2 d 3 h. "
+        f"Restart its service; in an emulator: emulator fault kill {name}. If it is not to run here any more, remove "
+        f"{environment / name}.alive"
+    ]
+
+
+def test_a_function_that_gives_signs_or_never_gave_any_is_not_named(serving, environment, all_run):
+    for name in ("ingest", "recurrence"):
+        SignsOfLife(environment, name).give()
+    assert get(serving, "/api/health").json()["notReady"] == []
+
+
+def test_a_sweep_that_hangs_is_told_once(serving, environment, all_run):
+    async def go():
+        async with serving(api) as client:
+            clock.move(lambda machine_ms: machine_ms + LONG_MS)  # no sweep since the start
+            try:
+                before = await client.get("/api/health")
+                grow_silent(environment, "sweep", LONG_MS)
+                after = await client.get("/api/health")
+                return before.json()["notReady"], after.json()["notReady"]
+            finally:
+                clock.move(None)
+
+    (overdue,), (hangs,) = asyncio.run(go())
+    assert overdue.startswith("no sweep for ")
+    assert hangs.startswith("sweep does not run: ")
 
 
 def test_of_a_function_that_has_ended_nobody_says_that_it_hangs(serving, environment, conn):
