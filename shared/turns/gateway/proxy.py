@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import apsw
 from starlette.types import Receive, Scope, Send
 
 from shared.core import logs
@@ -180,7 +181,16 @@ class _Exchange:
         if dialect is None:
             return True
         paid_by, estimate = self._route.upstream.paid_by, meter.estimate(request.fields, len(request.body))
-        begun = await self._proxy.ledger.begin(self._turn.name, request.model, paid_by, estimate, now_ms=clock.now_ms())
+        try:
+            begun = await self._proxy.ledger.begin(
+                *(self._turn.name, request.model, paid_by, estimate), now_ms=clock.now_ms()
+            )
+        except apsw.Error as error:  # a full disk, say: no budget would hold
+            why = f"{type(error).__name__}: {error}"
+            sentence = f"the request was not sent, because Postroom's database took no note of it ({why})"
+            self._tell(Refusal("unwritten", sentence))
+            await _answer(self._send, 503, _error(sentence))
+            return False
         if isinstance(begun, UnderWay):
             self._under_way = begun
             return True

@@ -27,6 +27,7 @@ Reason = Literal[
     "rate_limited",
     "overloaded",
     "unreachable",
+    "unwritten",
     "cut",
     "not_allowed",
 ]
@@ -39,7 +40,8 @@ class Refusal(NamedTuple):
         reason: ``budget``: it is used up, until *until_ms*; ``unpriced``: no price is known, so no budget can hold;
             ``quota`` (a plan is used up, or an account has no credit), ``login_refused``, ``model_not_found``,
             ``rate_limited``, ``overloaded``: the model's host said so; ``unreachable``: it could not be reached, or was
-            silent; ``cut``: its answer ended before the end; ``not_allowed``: the gateway does not pass it on.
+            silent; ``unwritten``: it was not sent, because it could not be noted; ``cut``: its answer ended before the
+            end; ``not_allowed``: the gateway does not pass it on.
         sentence: for the operator; no secret, and nothing of a body.
         until_ms: when another request may succeed (ms UTC); None: not known.
     """

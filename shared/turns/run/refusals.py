@@ -24,6 +24,7 @@ _WORDS: Mapping[Reason, FailureCode] = {
     "model_not_found": "model_not_found",
     "overloaded": "overloaded",
     "unreachable": "network",
+    "unwritten": "not_started",
     "cut": "network",
     "not_allowed": "bad_config",
 }

@@ -346,3 +346,17 @@ def test_fifty_streams_at_once_come_whole(db, conn, sockets):
     assert len(set(through(db, sockets, stream_of("messages"), use))) == 1
     assert column(conn, "SELECT requests FROM usage") == [50]
     assert column(conn, "SELECT output FROM usage") == [50 * 57]
+
+
+def test_a_request_that_cannot_be_noted_is_not_sent_and_says_why(db, conn, sockets):
+    """Else no budget would hold; and a connection that closes would look like a fault of the model's host."""
+    rows(conn, "CREATE TRIGGER full BEFORE INSERT ON usage BEGIN SELECT RAISE(ABORT, 'no room'); END")
+
+    async def use(program, host):
+        async with program.post("/v1/messages", json=ASKED) as answer:
+            return answer.status, await answer.json(), host.requests, program.refusals
+
+    status, body, sent, refusals = through(db, sockets, reply(200), use)
+    assert (status, sent, [each.reason for each in refusals]) == (503, [], ["unwritten"])
+    assert "no room" in body["error"]["message"]
+    assert "database" in refusals[0].sentence
