@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from shared.core.errors import ConfigInvalid
+from shared.core.errors import ConfigInvalid, DatabaseUnavailable
 
 
 class Cursor(NamedTuple):
@@ -37,10 +37,20 @@ class Cursor(NamedTuple):
             ) from None
 
     def write(self, path: Path) -> None:
-        """Keep it: the whole file or the one before."""
+        """Keep it: the whole file or the one before.
+
+        Raises:
+            DatabaseUnavailable: it can't be written beside the database at the moment, as on a full disk.
+        """
         new = path.with_name(f"{path.name}.new")
-        new.write_text(json.dumps(self._asdict()))
-        new.replace(path)
+        try:
+            new.write_text(json.dumps(self._asdict()))
+            new.replace(path)
+        except OSError as error:
+            raise DatabaseUnavailable(
+                f"{path}, which keeps how far the export of traces has come, can't be written ({error.strerror}): "
+                f"check its permissions and the space on its disk, and start again; send what is missing with --since"
+            ) from None
 
 
 def path_of(database: Path) -> Path:

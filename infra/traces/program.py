@@ -3,8 +3,8 @@
 ``--since 2026-11-26T00:00:00Z`` exports what ended then or later (until ``--until``, or now), and ends; the place to
 which the export has come stays. A span has the same ids each time, so a collector keeps one of it.
 
-Ends with 0 at a signal, or when everything since then is exported; 69 where the database can't be used or, with
-``--since``, the collector; 78 where the environment is wrong.
+Ends with 0 at a signal, or when everything since then is exported; 69 where the database can't be used, the place of
+the export can't be kept or, with ``--since``, the collector can't be used; 78 where the environment is wrong.
 """
 
 import argparse

@@ -153,6 +153,16 @@ def test_a_setting_that_is_wrong_is_named(conn, of_database, tmp_path, monkeypat
         run(read_options(["--endpoint", "http://127.0.0.1:1"]))
 
 
+def test_a_place_that_can_not_be_kept_is_named_and_not_the_database(conn, db, of_database):
+    """The disk is full. What ends the export once said that the database can't be used."""
+    file = path_of(db)
+    Cursor(99, 99).write(file)  # of another database, so the start writes it anew
+    file.with_name(f"{file.name}.new").symlink_to("/dev/full")
+    with pytest.raises(DatabaseUnavailable, match=r"-traces, which .* \(No space left on device\): check "):
+        run(read_options(["--endpoint", "http://127.0.0.1:1"]))
+    assert Cursor.read(file) == Cursor(99, 99)
+
+
 @pytest.mark.parametrize("option", [["--since", "yesterday"], ["--every", "soon"]])
 def test_an_option_that_is_wrong_ends_it(option):
     with pytest.raises(SystemExit):
