@@ -107,12 +107,12 @@ bench:  ## measure speeds, as ratios to the raw limit
 
 analyse:  ## compute the message volume with Spark, from the replica of the running emulator
 	@infra/setup.sh dev
-	@$(BIN)/emulator exec --state $(STATE) -- sh -c '$(BIN)/python -m spark_jobs message_volume --replica "$$EMULATOR_REPLICA_URL" --out $(OUT)'
+	@$(BIN)/emulator exec --state "$(STATE)" -- sh -c '$(BIN)/python -m spark_jobs message_volume --replica "$$EMULATOR_REPLICA_URL" --out "$(OUT)"'
 
 report:  ## make out/report.html, which says how the postroom of the running emulator is doing
 	@infra/setup.sh dev
-	@$(BIN)/emulator exec --state $(STATE) -- sh -c '$(BIN)/python -m spark_jobs publish --replica "$$EMULATOR_REPLICA_URL" --mart $(MART)'
-	@$(BIN)/python -m spark_jobs report --mart $(MART) --out $(REPORT)
+	@$(BIN)/emulator exec --state "$(STATE)" -- sh -c '$(BIN)/python -m spark_jobs publish --replica "$$EMULATOR_REPLICA_URL" --mart "$(MART)"'
+	@$(BIN)/python -m spark_jobs report --mart "$(MART)" --out "$(REPORT)"
 
 format:  ## format the code
 	@infra/setup.sh dev
