@@ -145,6 +145,7 @@ def _serve(
         if early.has_come:
             raise _Stopped
         server.run(sockets=[sock])
+        signs.end()
     except SystemExit:
         lifespan = app.lifespan_context
         if isinstance(lifespan, Lifespan) and lifespan.has_refused:

@@ -113,6 +113,11 @@ class SignsOfLife:
             self._file.touch(mode=FILE)
             os.utime(self._file, ns=(now_ms * 1_000_000,) * 2)
 
+    def end(self) -> None:
+        """The process ends as it was asked to: nobody waits for its next sign."""
+        with contextlib.suppress(OSError):
+            self._file.unlink()
+
 
 def silent_ms(run: Path, name: str) -> int:
     """For how long the function has given no sign of life; 0 where none is due yet, or no runner gives any."""

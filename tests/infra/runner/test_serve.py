@@ -53,6 +53,9 @@ def test_a_function_gives_signs_of_life_again_and_again(serve, environment):
 
     until(lambda: sign.stat().st_mtime > 0, "no sign of life")
 
+    process.stop(signal.SIGTERM)
+    assert not sign.exists(), "nobody is to miss it"
+
 
 # -- serving ----------------------------------------------------------------------------------------------------------
 

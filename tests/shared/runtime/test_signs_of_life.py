@@ -28,6 +28,15 @@ def test_a_sign_ends_the_silence_and_is_for_its_owner_alone(tmp_path):
     assert kick.silent_ms(run, "deliver") == 0
 
 
+def test_a_process_that_was_asked_to_end_is_not_missed(tmp_path):
+    signs = SignsOfLife(tmp_path, "recurrence")
+    signs.end()
+    signs.give()
+    signs.end()
+    assert list(tmp_path.iterdir()) == []
+    assert kick.silent(tmp_path) == {}
+
+
 def test_a_short_silence_is_none(tmp_path):
     grow_silent(tmp_path, "deliver", SILENT_MS // 2)
     assert kick.silent_ms(tmp_path, "deliver") == 0
