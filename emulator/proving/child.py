@@ -71,7 +71,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
-        for limit, values in self._limits.items():
+        for limit, values in list(self._limits.items()):
             resource.prlimit(process.pid, limit, values)
         threading.Thread(target=self._follow, args=(process,), daemon=True).start()
         return process

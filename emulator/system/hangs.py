@@ -33,4 +33,4 @@ def _why(name: str, pid: int, state: StateFolder) -> str:
     facts += [reason] if reason else []
     facts += [kick.silence(silent_ms)] if silent_ms else []
     log, kill = (command_line(f"{command} {name}", state.path) for command in ("logs", "fault kill"))
-    return f"{', '.join(facts)}. Its log: `{log}`. To start another one: `{kill}`"
+    return f"{'; '.join(facts)}. Its log: `{log}`. To start another one: `{kill}`"

@@ -13,7 +13,7 @@ _OF_ATTEMPTS: Mapping[FailureCode, str] = {
     "unreadable": "The row can't be read",
     "crashed": "The agent's program ended with an error",
     "killed": "The agent's program was ended by a signal from outside",
-    "not_started": "The agent's program could not be started",
+    "not_started": "The agent's program could not be started, or its request to a model could not be recorded",
     "idle_timeout": "The agent's program wrote nothing for too long",
     "tool_timeout": "A tool call took too long",
     "turn_timeout": "The turn took too long",

@@ -102,6 +102,9 @@ class Ledger:
         self._under_way.add(found)
         try:
             await self._write(usage.add, found, found.usual, found.cost, now_ms=now_ms)
+        except apsw.Error:  # nothing of it was written
+            self._end(found)
+            raise
         except BaseException:
             await asyncio.shield(self.withdraw(found, now_ms=now_ms))
             raise

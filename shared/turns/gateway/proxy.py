@@ -187,7 +187,7 @@ class _Exchange:
             )
         except apsw.Error as error:  # a full disk, say: no budget would hold
             why = f"{type(error).__name__}: {error}"
-            sentence = f"the request was not sent, because Postroom's database took no note of it ({why})"
+            sentence = f"the request was not sent, because Postroom could not record it in its database ({why})"
             self._tell(Refusal("unwritten", sentence))
             await _answer(self._send, 503, _error(sentence))
             return False

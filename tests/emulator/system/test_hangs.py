@@ -59,11 +59,11 @@ def test_a_process_that_is_stopped_is_named_with_the_cause_since_when_and_what_t
     freeze(pid)
     look(function, Answers(False), tmp_path)
     assert function.hangs is not None
-    assert function.hangs.startswith(f"its process {pid} does not answer within 3 s, it is stopped, as by SIGSTOP. Its")
+    assert function.hangs.startswith(f"its process {pid} does not answer within 3 s; it is stopped, as by SIGSTOP. Its")
 
     grow_silent(StateFolder(tmp_path).run, "deliver", LONG_MS)
     look(function, Answers(False), tmp_path)
-    assert "as by SIGSTOP, it has given no sign of life for 2 d 3 h. Its log: `" in function.hangs
+    assert "as by SIGSTOP; it has given no sign of life for 2 d 3 h. Its log: `" in function.hangs
     assert f"fault kill deliver --state {tmp_path}" in function.hangs
     facts = function.facts()
     assert (facts["up"], facts["hangs"], facts["problem"]) == (False, True, function.hangs)

@@ -2,7 +2,7 @@ import pytest
 
 from shared.core.errors import ClaimLost, WrongState
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import claims, messages, polled_channels
+from shared.db.queue import claims, messages, polled_channels, responses
 from shared.db.queue import spoken as spoken_rows
 from shared.queue import replies, spoken, turns
 from shared.queue.turns import CUT_OFF, Failure, RetryPolicy, TurnReply
@@ -265,6 +265,21 @@ def test_what_a_turn_said_is_kept_as_long_as_it_runs(conn):
     with transaction(conn):
         assert spoken_rows.prune(conn, older_than_ms=NOW + 1, limit=10) == 0
     assert spoken_rows.has_spoken(conn, claim.token)
+
+
+def test_what_a_turn_said_is_not_said_again_at_its_end_though_it_is_old_by_then(conn):
+    put(conn, "question")
+    claim = take(conn)
+    say(conn, claim, "Done.")
+    rows(conn, "UPDATE responses SET status = 'acked', acked_at = :now", {"now": NOW})
+    put(conn, "another", chat="200")
+    say(conn, take(conn, chat="200", token="turn_b"), "the newest")
+    with transaction(conn):
+        assert responses.prune(conn, after_id=0, older_than_ms=NOW + 1, limit=10) == (0, 0)
+    settle(conn, claim, "Done.")
+    assert said(conn) == ["Done.", "the newest"]
+    with transaction(conn):
+        assert responses.prune(conn, after_id=0, older_than_ms=NOW + 1, limit=10) == (1, 0)
 
 
 def test_pruning_what_was_said_reads_only_what_is_old_and_the_open_messages_of_its_story(conn):

@@ -37,6 +37,11 @@ def test_a_process_that_was_asked_to_end_is_not_missed(tmp_path):
     assert kick.silent(tmp_path) == {}
 
 
+def test_a_sign_from_before_the_clock_was_set_back_is_old(tmp_path):
+    grow_silent(tmp_path, "sweep", -SILENT_MS * 2)
+    assert list(kick.silent(tmp_path)) == ["sweep"]
+
+
 def test_a_short_silence_is_none(tmp_path):
     grow_silent(tmp_path, "deliver", SILENT_MS // 2)
     assert kick.silent_ms(tmp_path, "deliver") == 0

@@ -45,7 +45,7 @@ _PLACES = {  # and what is done there; where a turn speaks and fails, what it to
     Place("-900", None, "101", is_group=True): "plain",
     **{Place("-901", thread, "103", is_group=True): "plain" for thread in ("17", "18")},
 }
-_OF_WEEK = ("responses", "events", "dropped", "schedule_runs")
+_OF_WEEK = ("responses", "events", "dropped", "schedule_runs", "questions")
 _OLD = """
     SELECT count(*) FROM messages
      WHERE status IN ('completed', 'cancelled') AND recurrence IS NULL AND from_agent IS NULL

@@ -107,7 +107,8 @@ def open_count(conn: apsw.Connection, *, now_ms: int) -> int:
 def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: int) -> tuple[int, int]:
     """As ``messages.prune``: walk by id, delete responses acked before *older_than_ms*, keep the newest row.
 
-    The card of a pending approval stays: the decision edits it.
+    The card of a pending approval stays: the decision edits it. What a turn said stays while its message is open: the
+    end of the turn asks whether it was said.
     """
     found = rows(
         conn,
@@ -115,6 +116,10 @@ def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: in
         SELECT id, created_at < :cutoff,
                status = 'acked' AND recurrence IS NULL AND acked_at < :cutoff
                AND id NOT IN (SELECT card FROM approvals WHERE status = 'pending' AND card IS NOT NULL)
+               AND NOT EXISTS (SELECT 1
+                                 FROM messages m
+                                WHERE m.id = responses.in_reply_to
+                                  AND (m.status = 'pending' OR m.status = 'processing'))
           FROM responses
          WHERE id > :after AND id < (SELECT max(id) FROM responses)
          ORDER BY id

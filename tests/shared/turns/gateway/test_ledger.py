@@ -2,6 +2,7 @@
 
 import asyncio
 
+import apsw
 import pytest
 
 from shared.conversation.access import people
@@ -284,6 +285,17 @@ def test_a_request_that_was_refused_leaves_nothing(ledger, conn):
 
     asyncio.run(go())
     assert rows(conn, "SELECT turn, requests, input, output, cost FROM usage") == [("turn_0", 1, 1, 2, 21)]
+
+
+def test_a_request_that_could_not_be_noted_takes_nothing_from_what_was_used(ledger, conn):
+    async def go():
+        await ledger.settle(await begin(ledger), Tokens(1, 2), now_ms=NOW)
+        rows(conn, "CREATE TRIGGER full BEFORE INSERT ON usage BEGIN SELECT RAISE(ABORT, 'no room'); END")
+        with pytest.raises(apsw.ConstraintError):
+            await begin(ledger)
+
+    asyncio.run(go())
+    assert rows(conn, "SELECT requests, input, output FROM usage") == [(1, 1, 2)]
 
 
 @pytest.mark.parametrize(("unit", "amount"), [("tokens", 25), ("money", 250)])
