@@ -37,7 +37,7 @@ _EVENTS = """
      ORDER BY e.id
 """
 _ROWS = """
-    SELECT message_id, id, session_id, message, status, gathers_until, platform_id
+    SELECT message_id, id, session_id, message, status, gathers_until, platform_id, trigger
       FROM messages WHERE agent = 'busy' AND kind = 'chat' ORDER BY id
 """
 _TROUBLED = "SELECT session_id FROM events WHERE agent = 'busy' AND type IN ('message_retry', 'message_dead')"
@@ -53,6 +53,7 @@ class _Said(NamedTuple):
     status: str
     gathers_until: int | None
     chat: str
+    asks: int  # 0: it is there to be known, as an edit of what was answered is
 
 
 class _Turn(NamedTuple):
@@ -121,8 +122,9 @@ def _story(query: Query) -> tuple[dict[str, tuple[int, int]], list[_Turn]]:
 def _apart(turns: Sequence[_Turn], said: dict[str, _Said], modes: dict[str, str]) -> Iterator[str]:
     """``followup``: each line has a turn of its own."""
     for turn in turns:
-        if len(turn.batch) > 1 and modes[said[turn.batch[0]].chat] == "followup":
-            yield f"the turn of {turn.batch} has several lines, and each was to have its own"
+        asked = [id_ for id_ in turn.batch if said[id_].asks]
+        if len(asked) > 1 and modes[said[asked[0]].chat] == "followup":
+            yield f"the turn of {asked} has several lines, and each was to have its own"
 
 
 def _together(
