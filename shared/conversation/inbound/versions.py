@@ -81,16 +81,20 @@ def parts_of(mine: Sequence[Original]) -> tuple[Sequence[MessagePiece], Sequence
     return (pieces, content.readable_list(mine[0].files)) if pieces else ((), ())
 
 
-def wirings_of(wired_chat: WiredChat | None, given: Sequence[Original]) -> list[Wiring]:
+def wirings_of(wired_chat: WiredChat | None, given: Sequence[Original], *, also_context: bool = False) -> list[Wiring]:
     """The wirings of the chat, and one in place of each that was deleted while a message still waits for its agent.
 
     That agent answers the message all the same, so it must know what the sender changed.
+
+    Args:
+        also_context: where context waits too, which a turn of the agent may still take along. Not for an edit: one that
+            names the bot would engage an agent that does not answer there any more.
     """
     if wired_chat is None:
         return []
     wired = {each.agent: each for each in wired_chat.wirings}
     for each in given:
-        if each.waits and each.trigger and each.agent not in wired:
+        if each.waits and (each.trigger or also_context) and each.agent not in wired:
             wired[each.agent] = Wiring(0, wired_chat.chat.id, each.agent, 0)
     return list(wired.values())
 

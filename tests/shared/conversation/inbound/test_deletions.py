@@ -36,6 +36,16 @@ def test_a_deletion_cancels_a_message_that_waits_for_an_agent_whose_wiring_is_go
     assert stored(conn) == [("first", 1, "cancelled")]
 
 
+def test_a_deletion_takes_context_from_an_agent_whose_wiring_is_gone(conn):
+    wire(conn, make_chat(conn, is_group=True), engage_mode="mention", ignored_message_policy="accumulate")
+    take(conn, sent("secret", is_group=True, is_mention=False))
+    take(conn, sent("@bot go", is_group=True, platform_message_id="m2", event_key="e2"))
+    unwire(conn)
+    assert take(conn, deletion()) == Routed(changed=1)
+    assert stored(conn) == [("secret", 0, "cancelled"), ("@bot go", 1, "pending")]
+    assert [each.message for each in claim(conn).batch] == ["@bot go"]
+
+
 @pytest.mark.parametrize("end", [claim, complete])
 def test_a_deletion_of_a_message_that_runs_or_is_answered_is_context(conn, chat, end):
     take(conn, sent())

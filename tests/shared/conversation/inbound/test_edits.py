@@ -98,6 +98,17 @@ def test_an_edit_replaces_a_message_that_waits_for_an_agent_whose_wiring_is_gone
     assert stored(conn)[0] == (EDITED, 1, "pending")
 
 
+def test_an_edit_of_context_that_names_the_bot_engages_no_agent_whose_wiring_is_gone(conn):
+    group = make_chat(conn, is_group=True)
+    wire(conn, group, engage_mode="mention", ignored_message_policy="accumulate")
+    take(conn, sent(is_group=True, is_mention=False))
+    unwire(conn)
+    wire(conn, group, "helper", engage_mode="mention")
+    take(conn, edit(is_group=True))
+    assert stored(conn)[0] == ("first", 0, "pending")
+    assert column(conn, "SELECT agent FROM messages WHERE trigger = 1 AND agent <> 'helper'") == []
+
+
 def test_an_edit_of_an_answered_message_is_no_first_message_where_the_wiring_is_gone(conn, chat):
     take(conn, sent())
     complete(conn)
