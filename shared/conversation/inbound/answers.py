@@ -47,8 +47,8 @@ def click(conn: apsw.Connection, channel: str, event: Event, *, policy: AccessPo
     chat = chats.find(conn, channel, event.platform_id or "")
     session = sessions.known(conn, question.session_id)
     if chat is None or chat.id != question.chat_id or not _may_answer(conn, chat, session, question, event):
-        is_wired = chat is None or wirings.get(conn, chat.id, session.agent) is not None
-        return _refuse(conn, channel, event, "not_asked", _NOT_YOURS if is_wired else _NOT_HERE, policy, now_ms)
+        sentence = _why_not(conn, chat, session, question, event)
+        return _refuse(conn, channel, event, "not_asked", sentence, policy, now_ms)
     if agents.get(conn, session.agent) is None:
         return _refuse(conn, channel, event, "question_closed", _GONE, policy, now_ms)
     chosen = question.options[int(token[2])]
@@ -101,6 +101,13 @@ def _may_answer(conn: apsw.Connection, chat: Chat, session: Session, question: Q
     sender = people.standing(conn, chat.channel, event.sender_id)
     policy = chat.sender_policy if wired is not None else "strict"
     return rules.admits(policy, scope, sender, session.agent, has_id=event.sender_id is not None)[0] == "allow"
+
+
+def _why_not(conn: apsw.Connection, chat: Chat | None, session: Session, question: Question, event: Event) -> str:
+    """The sentence for a person who may not answer. Only one who was asked, where they were, hears of the agent."""
+    if chat is None or chat.id != question.chat_id or question.private_to not in (None, event.sender_id):
+        return _NOT_YOURS
+    return _NOT_HERE if wirings.get(conn, chat.id, session.agent) is None else _NOT_YOURS
 
 
 def _too_late(question: Question) -> str:

@@ -132,6 +132,18 @@ def test_where_the_agent_does_not_answer_only_people_whom_it_knows_may(conn):
     assert row(conn, "messages")["chat_id"] == home  # the conversation that asked gets the answer
 
 
+@pytest.mark.parametrize(
+    ("pressed_in", "private_to"), [("-400", None), ("-300", "7")], ids=["from another chat", "private to another"]
+)
+def test_only_a_person_who_was_asked_there_hears_that_the_agent_does_not_answer_there(conn, pressed_in, private_to):
+    elsewhere = make_chat(conn, "-300", is_group=True)
+    make_chat(conn, "-400", is_group=True)
+    _, session = make_session(conn, chat="100")
+    question = ask(conn, session, elsewhere, private_to=private_to)
+    assert press(conn, question, chat=pressed_in).dropped == "not_asked"
+    assert row(conn, "responses")["message"] == "This question is not for you."
+
+
 def test_after_a_reset_the_answer_goes_to_the_session_that_goes_on(conn, asked):
     before = questions.get(conn, asked).session_id
     with transaction(conn):
