@@ -3,7 +3,7 @@
 ::
 
     unreadable, empty ─> dropped
-    no wiring in the chat ─> wired | held, and an owner is asked | dropped
+    no wiring in the chat ─> wired | held, and an owner is asked | dropped; /stop ends what still works there
     each wiring, highest priority first, and none stops another:
         engages, or is named ──┬─ the sender may not talk to it ─> dropped
                                ├─ a command ─> dropped | refused with a sentence | done | text like any other
@@ -49,9 +49,11 @@ from shared.conversation.routing.recipients import Chosen
 from shared.conversation.routing.unwired import reason_not_to_wire
 from shared.core.policy import AccessPolicy
 from shared.db.access import albums as stored_albums
+from shared.db.access import dropped
 from shared.db.roster import agents, wirings
 from shared.db.roster.chats import Chat
 from shared.db.roster.wirings import WiredChat
+from shared.queue import stops
 from shared.roster import accounts
 from shared.roster.wirings import WiringChange
 
@@ -71,6 +73,10 @@ def route(conn: apsw.Connection, channel: str, event: Event, policy: AccessPolic
         before = _route_albums(conn, channel, event, policy, now_ms=now_ms)  # what the sender wrote before comes first
         return _route_wired(conn, channel, event, wired_chat, policy, now_ms=now_ms).after(before)
     chat = wired_chat.chat if wired_chat is not None else None
+    if chat is not None and _stops_unwired(conn, channel, event, chat):
+        once = Once(f"command_done:{commands.STOP}", (Stop(()),))
+        effects = [*_news_of_chat(chat, event), WithinLimits((once,))]
+        return apply(conn, channel, event, effects, policy=policy, chat=chat, now_ms=now_ms)
     effects = _decide_unwired(conn, channel, event, chat, policy)
     done = apply(conn, channel, event, effects, policy=policy, chat=chat, now_ms=now_ms)
     if done.dropped is not None or done.held:
@@ -138,6 +144,17 @@ def _news_of_chat(chat: Chat, event: Event) -> Iterator[Effect]:
 
 
 # -- chats without a wiring --------------------------------------------------------------------------------------------
+
+
+def _stops_unwired(conn: apsw.Connection, channel: str, event: Event, chat: Chat) -> bool:
+    """Whether the sender stops what an agent still does for them here, or did so: then this is a redelivery."""
+    if commands.parse(event) != commands.STOP:
+        return False
+    if dropped.reason(conn, channel, event.event_key) == ("command_done", commands.STOP):
+        return True
+    sender = people.standing(conn, channel, event.sender_id)
+    found = stops.without_wiring(conn, chat.id, event.thread_id, channel=channel, sender_id=event.sender_id)
+    return any(rules.admits(chat.sender_policy, "all", sender, agent)[0] != "refuse" for agent, _ in found)
 
 
 def _decide_unwired(

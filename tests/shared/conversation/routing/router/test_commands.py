@@ -1,5 +1,7 @@
 """Commands in a chat."""
 
+from dataclasses import replace
+
 import pytest
 
 from shared.conversation.routing.apply import Routed
@@ -8,7 +10,10 @@ from shared.db.queue import sessions
 from shared.db.roster import memory_lines
 from shared.db.roster.memory_lines import LineAuthor, NewLine
 from tests.shared.conversation.routing.router.kit import (
+    ASK,
     NOBODY,
+    OPEN,
+    WIRE,
     asked,
     become,
     event,
@@ -146,6 +151,52 @@ def test_stop_ends_what_an_agent_does_whose_wiring_is_gone(conn):
     store(conn, event("/stop", event_key="3", command="stop"))
     assert said(conn) == ["Stopped. One message that waited is left out."]
     assert column(conn, "SELECT message FROM messages WHERE status = 'pending'") == ["of another person"]
+
+
+@pytest.mark.parametrize("policy", [OPEN, ASK, WIRE], ids=["refuse", "ask", "wire"])
+@pytest.mark.parametrize("is_owned", [False, True], ids=["no owner", "an owner"])
+def test_stop_ends_what_an_agent_does_where_no_wiring_is_left(conn, policy, is_owned):
+    if is_owned:
+        become(conn, "owner", "9")
+    wire(conn, make_chat(conn))
+    store(conn, event("old", event_key="1"))
+    store(conn, event("of another person", event_key="2", sender_id="6"))
+    unwire(conn)
+    assert store(conn, event("/stop", event_key="3"), policy) == Routed(changed=1, said=True)
+    assert store(conn, event("/stop", event_key="3"), policy) == Routed()  # asks no owner, and wires nothing
+    assert said(conn) == ["Stopped. One message that waited is left out."]
+    assert reasons(conn) == [("command_done", "stop")]
+    assert column(conn, "SELECT message FROM messages WHERE status = 'pending'") == ["of another person"]
+    assert column(conn, "SELECT agent FROM wirings") == []
+
+
+@pytest.mark.parametrize(("text", "works_for"), [("/stop", "6"), ("/clear", "5"), ("stop", "5")])
+def test_nothing_but_a_stop_of_ones_own_is_done_where_no_wiring_is_left(conn, text, works_for):
+    wire(conn, make_chat(conn))
+    store(conn, event("one", sender_id=works_for))
+    unwire(conn)
+    assert store(conn, event(text, event_key="2")) == Routed(dropped="not_wired")
+    assert said(conn) == []
+    assert column(conn, "SELECT status FROM messages") == ["pending"]
+
+
+def test_a_refused_person_stops_nothing_where_no_wiring_is_left(conn):
+    wire(conn, make_chat(conn))
+    store(conn, event("one"))
+    unwire(conn)
+    become(conn, "refused")
+    assert store(conn, event("/stop", event_key="2")) == Routed(dropped="not_wired")
+    assert column(conn, "SELECT status FROM messages") == ["pending"]
+
+
+def test_stop_counts_against_the_limits_also_where_no_wiring_is_left(conn):
+    limited = replace(OPEN, sender_limit=1)
+    wire(conn, make_chat(conn))
+    store(conn, event("one"), limited)
+    unwire(conn)
+    store(conn, event("/stop", event_key="2"), limited)
+    assert reasons(conn) == [("rate_limited", "sender")]
+    assert column(conn, "SELECT status FROM messages") == ["pending"]
 
 
 def test_stop_of_a_person_who_has_nothing_there_says_so(conn):
