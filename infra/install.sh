@@ -87,6 +87,8 @@ stop_all() {  # the functions are bound to it, and stop first
 
 probe() { "$current/.venv/bin/python" "$current/infra/probe.py" "$@"; }
 
+restarts() { echo "$1 $(systemctl show --property=NRestarts --value "postroom-function@$1")"; }
+
 is_ready() {  # every function answers; on a standby, where they refuse connections, each has run for some seconds
     host_port=$(sed -n 's/^ExecStart=.*--port \([0-9]*\).*/\1/p' /etc/systemd/system/postroom-host.service)
     if probe "$host_port" standby; then is_standby=yes; else is_standby=; fi
@@ -94,7 +96,7 @@ is_ready() {  # every function answers; on a standby, where they refuse connecti
         waits_for=$name
         if [ -n "$is_standby" ]; then
             [ "$seconds" -ge 5 ] && systemctl is-active --quiet "postroom-function@$name" &&
-                [ "$(systemctl show --property=NRestarts --value "postroom-function@$name")" = 0 ] || return 1
+                echo "$restarts_before" | grep -qxF "$(restarts "$name")" || return 1
         else
             probe "$(sed -n 's/^ARGUMENTS=.*--port[= ]\([0-9]*\).*/\1/p' "$settings/$name.env")" || return 1
         fi
@@ -102,6 +104,7 @@ is_ready() {  # every function answers; on a standby, where they refuse connecti
 }
 
 wait_ready() {
+    restarts_before=$(for name in $(functions); do restarts "$name"; done)  # only a start from dead sets them to 0
     seconds=0
     until is_ready; do
         [ "$seconds" -ge "$ready_s" ] && return 1

@@ -135,14 +135,24 @@ def test_a_host_is_installed_upgraded_and_rolled_back_and_keeps_its_messages(hos
     assert {each["text"] for each in json.loads("\n".join(lines[7:]))} == {"before", "since"}
 
 
-# Another release beside this one's: its setup takes no time, and its processes are a stand-in for systemctl.
+# Another release beside this one: its setup and its waits take no time, and its processes are a stand-in for systemctl.
+# What crashes is active again whenever it is asked for, and has one more restart.
 CALLS = r"""
-export POSTROOM_INSTALL_WAIT=1
+export POSTROOM_INSTALL_WAIT=6
 cat > {tmp}/bin/systemctl <<'END'
 #!/bin/sh
 echo "$@" >>{tmp}/calls
-case $1 in is-active) [ ! -e {tmp}/crashes ];; show) echo 0;; esac
+case $1 in
+    stop) rm -f {tmp}/restarts ;;
+    is-active) [ ! -e {tmp}/down ] ;;
+    show)
+        [ ! -e {tmp}/crashes ] || echo one >>{tmp}/restarts
+        cat {tmp}/restarts 2>/dev/null | wc -l
+        ;;
+esac
 END
+printf '#!/bin/sh\n' > {tmp}/bin/sleep
+chmod +x {tmp}/bin/sleep
 """
 PROBE = """import pathlib, sys
 is_standby = pathlib.Path("{tmp}/standby").exists()
@@ -222,18 +232,29 @@ def test_an_upgrade_that_was_broken_off_is_continued_and_releases_before_the_las
 
 
 @needs_root
-@pytest.mark.parametrize("crashes", [False, True])
-def test_a_standby_is_upgraded_though_its_functions_refuse_connections(calls, tmp_path, crashes):
+@pytest.mark.parametrize(("trouble", "runs"), [("none", "second"), ("down", "first"), ("crashes", "first")])
+def test_a_standby_is_upgraded_though_its_functions_refuse_connections(calls, tmp_path, trouble, runs):
     first, second = (small(tmp_path, tmp_path, name) for name in ("first", "second"))
     printed = calls(f"""
-        export POSTROOM_INSTALL_WAIT=6
         touch {tmp_path}/standby
         {first}/infra/install.sh install >&2
-        {"touch" if crashes else "true"} {tmp_path}/crashes
+        touch {tmp_path}/{trouble}
         {second}/infra/install.sh upgrade >&2 || true
         cat /opt/postroom/README.md
     """)
-    assert printed == ("first\n" if crashes else "second\n")
+    assert printed == f"{runs}\n"
+
+
+@needs_root
+def test_a_function_of_a_standby_that_was_restarted_before_is_ready(calls, tmp_path):
+    first = small(tmp_path, tmp_path)
+    calls(f"""
+        touch {tmp_path}/standby
+        {first}/infra/install.sh install
+        echo one >{tmp_path}/restarts
+        {first}/infra/install.sh install
+        {first}/infra/install.sh upgrade
+    """)
 
 
 @needs_root
