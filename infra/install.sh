@@ -152,7 +152,9 @@ END
 
 put_in_place() { switch_to "$release"; install_units; start_all; }
 
-why_not() { echo "$waits_for does not answer after $ready_s s: journalctl -u postroom-function@$waits_for -u postroom-host"; }
+trouble() { echo "$waits_for does not $([ -n "$is_standby" ] && echo "stay up" || echo "answer after $ready_s s")"; }
+
+why_not() { echo "$(trouble): journalctl -u postroom-function@$waits_for -u postroom-host"; }
 
 first_install() {
     again="infra/install.sh install${domain:+ --domain $domain}"
@@ -163,7 +165,7 @@ first_install() {
     put_in_place
     wait_ready || fail "$(why_not). Then: $again"
     [ -z "$domain" ] || serve_domain
-    say "Postroom runs. Its settings are in $settings; what comes next: docs/operations.md, *The first hour*"
+    say "Postroom runs${is_standby:+ as the standby: its functions serve when it takes over}. Its settings are in $settings; what comes next: docs/operations.md, *The first hour*"
 }
 
 upgrade() {
@@ -185,7 +187,7 @@ upgrade() {
         say "$release runs. To go back, with all that comes in meanwhile: infra/install.sh rollback"
     else
         failed=postroom-function@$waits_for
-        say "$waits_for does not answer after $ready_s s, so $before comes back"
+        say "$(trouble), so $before comes back"
         rollback
         fail "the release was not changed; the log of the failed one: journalctl -u $failed -u postroom-host"
     fi

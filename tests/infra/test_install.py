@@ -232,17 +232,26 @@ def test_an_upgrade_that_was_broken_off_is_continued_and_releases_before_the_las
 
 
 @needs_root
-@pytest.mark.parametrize(("trouble", "runs"), [("none", "second"), ("down", "first"), ("crashes", "first")])
-def test_a_standby_is_upgraded_though_its_functions_refuse_connections(calls, tmp_path, trouble, runs):
+@pytest.mark.parametrize(
+    ("trouble", "runs", "said"),
+    [
+        ("none", "second", "install: Postroom runs as the standby: its functions serve when it takes over. Its"),
+        ("down", "first", "install: api does not stay up, so /opt/postroom-releases/"),
+        ("crashes", "first", "install: api does not stay up, so /opt/postroom-releases/"),
+    ],
+)
+def test_a_standby_is_upgraded_though_its_functions_refuse_connections(calls, tmp_path, trouble, runs, said):
     first, second = (small(tmp_path, tmp_path, name) for name in ("first", "second"))
     printed = calls(f"""
         touch {tmp_path}/standby
-        {first}/infra/install.sh install >&2
+        {first}/infra/install.sh install 2>&1
         touch {tmp_path}/{trouble}
-        {second}/infra/install.sh upgrade >&2 || true
+        {second}/infra/install.sh upgrade 2>&1 || true
         cat /opt/postroom/README.md
     """)
-    assert printed == f"{runs}\n"
+    assert printed.endswith(f"\n{runs}\n")
+    assert f"\n{said}" in printed
+    assert "does not answer" not in printed
 
 
 @needs_root
