@@ -85,7 +85,7 @@ stop_all() {  # the functions are bound to it, and stop first
     systemctl stop postroom-host
 }
 
-probe() { "$current/.venv/bin/python" "$current/infra/probe.py" "$@"; }
+probe() { "$current/.venv/bin/python" infra/probe.py "$@"; }  # this folder's: an older one may not know the standby
 
 restarts() { echo "$1 $(systemctl show --property=NRestarts --value "postroom-function@$1")"; }
 

@@ -267,6 +267,20 @@ def test_a_function_of_a_standby_that_was_restarted_before_is_ready(calls, tmp_p
 
 
 @needs_root
+def test_a_standby_goes_back_to_a_release_whose_probe_does_not_know_it(calls, tmp_path):
+    first, second = (small(tmp_path, tmp_path, name) for name in ("first", "second"))
+    (first / "infra/probe.py").write_text(PROBE.format(tmp=tmp_path).replace("not is_standby", "64"))
+    printed = calls(f"""
+        {first}/infra/install.sh install >&2
+        touch {tmp_path}/standby
+        {second}/infra/install.sh upgrade >&2
+        {second}/infra/install.sh rollback >&2
+        cat /opt/postroom/README.md
+    """)
+    assert printed == "first\n"
+
+
+@needs_root
 def test_the_database_of_a_rollback_is_found_where_its_name_is_quoted(calls, tmp_path):
     first, second = (small(tmp_path, tmp_path, name) for name in ("first", "second"))
     for each, number in ((first, "0001"), (second, "0002")):
