@@ -37,8 +37,9 @@ release_files() {  # owned and changed by root alone, whoever owns the checkout
         pyproject.toml constraints.txt template.yaml README.md infra shared functions emulator
 }
 
-install_release() {  # sets $release; a release that is there whole is used as it is
-    release=$releases/$(release_files | sha256sum | cut -c 1-12)
+release_folder() { echo "$releases/$(release_files | sha256sum | cut -c 1-12)"; }
+
+install_release() {  # a release that is there whole is used as it is
     if [ -e "$release/.installed" ]; then
         say "$release is installed already"
         return
@@ -158,9 +159,10 @@ why_not() { echo "$(trouble): journalctl -u postroom-function@$waits_for -u post
 
 first_install() {
     again="infra/install.sh install${domain:+ --domain $domain}"
+    release=$(release_folder)
+    [ -z "$(runs)" ] || [ "$(runs)" = "$release" ] || fail "$(runs) is installed already: infra/install.sh upgrade"
     make_user_and_folders
     install_release
-    [ -z "$(runs)" ] || [ "$(runs)" = "$release" ] || fail "$(runs) is installed already: infra/install.sh upgrade"
     write_settings
     put_in_place
     wait_ready || fail "$(why_not). Then: $again"
@@ -171,6 +173,7 @@ first_install() {
 upgrade() {
     before=$(runs)
     [ -n "$before" ] || fail "nothing is installed yet: infra/install.sh install"
+    release=$(release_folder)
     install_release
     write_settings
     if [ "$release" = "$before" ]; then  # also after an upgrade that was broken off: nothing runs then

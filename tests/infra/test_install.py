@@ -208,11 +208,11 @@ def test_an_installation_that_failed_is_continued_by_the_same_command(calls, tmp
         {first}/infra/install.sh install --domain bot.example.com >&2
         head -n 1 /etc/caddy/postroom.caddy
         {second}/infra/install.sh install 2>&1 && exit 9
-        true
+        cat /opt/postroom-releases/*/README.md
     """)
     assert "Then: infra/install.sh install --domain bot.example.com\n" in printed
     assert "\nbot.example.com {\n" in printed
-    assert printed.endswith("is installed already: infra/install.sh upgrade\n")
+    assert printed.endswith("is installed already: infra/install.sh upgrade\nfirst\n")
 
 
 @needs_root
