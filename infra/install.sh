@@ -10,7 +10,7 @@ set -eu
 umask 022  # the user postroom must be able to read a release, whatever root's own habit is
 cd "$(dirname "$0")/.."
 current=/opt/postroom
-releases=/opt/postroom-releases
+releases=$(readlink -f /opt/postroom-releases)  # it may be a link to another disk
 settings=/etc/postroom
 data=/var/lib/postroom
 ready_s=${POSTROOM_INSTALL_WAIT:-60}
@@ -119,7 +119,7 @@ switch_to() {  # in one step: a link takes the place of another
     mv -T "$current.new" "$current"
 }
 
-runs() { readlink "$current" 2>/dev/null || true; }
+runs() { [ ! -L "$current" ] || readlink -f "$current"; }
 
 check_domain() {
     case $domain in
@@ -196,8 +196,9 @@ upgrade() {
     fi
 }
 
-remove_older() {  # each has its libraries, and would fill the disk in the end
+remove_older() {  # each has its libraries, and would fill the disk in the end; what others put there stays
     for folder in "$releases"/*; do
+        echo "${folder##*/}" | grep -qxE '[0-9a-f]{12}' || continue
         [ "$folder" = "$release" ] || [ "$folder" = "$before" ] || rm -rf "$folder"
     done
 }

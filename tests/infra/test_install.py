@@ -232,6 +232,29 @@ def test_an_upgrade_that_was_broken_off_is_continued_and_releases_before_the_las
 
 
 @needs_root
+def test_an_upgrade_keeps_the_release_before_and_what_others_put_there(calls, tmp_path):
+    """By its place, however the link names it, and on another disk too."""
+    first, failed, second = (small(tmp_path, tmp_path, name) for name in ("first", "failed", "second"))
+    (failed / "infra/setup.sh").write_text("#!/bin/sh\nexit 1\n")
+    printed = calls(f"""
+        mkdir /var/lib/releases
+        ln -s /var/lib/releases /opt/postroom-releases
+        {first}/infra/install.sh install >&2
+        ln -sfn "$(readlink /opt/postroom)/" /opt/postroom
+        cp -r /opt/postroom/. /opt/postroom-releases/copy
+        echo copy >/opt/postroom-releases/copy/README.md
+        {failed}/infra/install.sh upgrade >&2 && exit 9
+        {second}/infra/install.sh upgrade >&2
+        cat /opt/postroom-releases/*/README.md
+        {second}/infra/install.sh rollback >&2
+        cat /opt/postroom/README.md
+    """)
+    *kept, back = printed.split()
+    assert sorted(kept) == ["copy", "first", "second"]
+    assert back == "first"
+
+
+@needs_root
 @pytest.mark.parametrize(
     ("trouble", "runs", "said"),
     [
