@@ -12,6 +12,7 @@ from pathlib import Path
 
 from infra.template import deployment
 from infra.template.specs import Deployment
+from shared.db.engine.owner_only import replace_text
 
 HOST = "host.env"
 _HOST = """\
@@ -44,10 +45,7 @@ def main(template: str, folder: str) -> None:
     for name, text in files(deployment.load(Path(template))):
         path = Path(folder) / name
         if not path.exists():
-            new = path.with_name(f"{name}.new")  # a file that a full disk left empty would stay so
-            new.touch(mode=0o600)
-            new.write_text(text)
-            new.replace(path)
+            replace_text(path, text)  # a file that a full disk left empty would stay so
             sys.stdout.write(f"wrote {path}\n")
 
 

@@ -92,7 +92,7 @@ def test_a_file_that_could_not_be_written_whole_is_not_there(tmp_path):
     done = subprocess.run(
         command, cwd=ROOT, preexec_fn=lambda: resource.setrlimit(*limit), capture_output=True, text=True, check=False
     )
-    assert "File too large" in done.stderr
+    assert f"File too large: '{tmp_path / 'host.env'}'" in done.stderr
     assert not (tmp_path / "host.env").exists()
     host_files.main(str(ROOT / "template.yaml"), str(tmp_path))
     assert "POSTROOM_TICK_SECRET=" in (tmp_path / "host.env").read_text()
