@@ -123,7 +123,7 @@ runs() { [ ! -L "$current" ] || readlink -f "$current"; }
 
 check_domain() {
     case $domain in
-        *[!A-Za-z0-9.-]* | .* | -* | *..* | *. | '') fail "'$domain' is no name of a domain: say --domain bot.example.com" ;;
+        *[!A-Za-z0-9.-]* | .* | -* | *..* | *. | '') fail "'$domain' is not a domain name: say --domain bot.example.com" ;;
     esac
 }
 

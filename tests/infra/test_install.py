@@ -324,7 +324,7 @@ def test_the_database_of_a_rollback_is_found_where_its_name_is_quoted(calls, tmp
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("install --domain https://bot.example.com/", "is no name of a domain: say --domain bot.example.com"),
+        ("install --domain https://bot.example.com/", "is not a domain name: say --domain bot.example.com"),
         ("install --domain", "--domain needs a name"),
         ("upgrade --domain bot.example.com", "infra/install.sh install --domain bot.example.com"),
     ],
