@@ -1,7 +1,7 @@
 # Each target sets up what it needs, given Python 3.11 or newer. `make PYTHON=python3.14 VENV=out/venv test` names another
 # Python and another folder for its libraries.
 export VENV := .venv
-BIN := $(VENV)/bin
+BIN := "$(VENV)/bin"
 # CACHE names another folder for what pytest keeps of a run, not by the environment: tests start pytest too.
 PYTEST := $(BIN)/python -m pytest $(CACHE:%=-o cache_dir=%)
 # The tests of a file share what they start, so a file stays in one process; the long files come first (tests/conftest.py).
@@ -76,7 +76,7 @@ soak:  ## run 24 virtual hours of mixed traffic in 25 minutes, and draw what gro
 
 agents:  ## install the real agents' programs, and run them against a scripted model
 	@infra/setup.sh dev
-	@infra/agents.sh $(AGENTS)
+	@infra/agents.sh "$(AGENTS)"
 	$(PYTEST) -q -rfE --timeout-method signal -m $@ $(marked)
 
 browser:  ## drive the chat page, the operators' page and the report in a headless Chromium
@@ -86,12 +86,12 @@ browser:  ## drive the chat page, the operators' page and the report in a headle
 
 clients:  ## install client libraries of others, drive the fake platforms with them, and read metrics and traces
 	@infra/setup.sh dev
-	@infra/clients.sh $(CLIENTS)
+	@infra/clients.sh "$(CLIENTS)"
 	$(PYTEST) -q -rfE --timeout-method signal -m $@ $(marked)
 
 image:  ## build the image twice, compare, and run it in containers, also by Compose: minutes, as root on Debian
 	@infra/setup.sh dev
-	@infra/image.sh $(IMAGE)
+	@infra/image.sh "$(IMAGE)"
 	$(PYTEST) -q -rfE --timeout 1800 --timeout-method signal -m $@ $(marked)
 
 docs:  ## make a site of the documentation, with search, in out/site
@@ -120,4 +120,4 @@ format:  ## format the code
 	$(BIN)/ruff format .
 
 clean:  ## remove what the targets made, but not the emulator's state
-	rm -rf $(VENV) out build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
+	rm -rf "$(VENV)" out build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
