@@ -106,7 +106,7 @@ class FairHeads:
         waiting = responses.waiting(self._reader, channel, head.chat_id, now_ms=now_ms, limit=_LOOK_AHEAD)
         if not has_flood(waiting):
             self._rounds.pop(head.chat_id, None)
-        chosen = choose(waiting, self._rounds.get(head.chat_id, Rounds()))
+        chosen = choose(waiting, self._rounds.get(head.chat_id, Rounds()), is_group=bool(head.is_group))
         if chosen is None:
             return head.id
         self._chosen[channel][chosen.id] = chosen.sender_id
@@ -118,13 +118,16 @@ def has_flood(waiting: list[WaitingResponse]) -> bool:
     return any(count > _MANY_ANSWERS for count in Counter(each.sender_id for each in waiting).values())
 
 
-def choose(waiting: list[WaitingResponse], rounds: Rounds) -> WaitingResponse | None:
-    """Of the responses of a chat, oldest first, the one whose turn it is; None: the oldest, whatever it is. Pure."""
+def choose(waiting: list[WaitingResponse], rounds: Rounds, *, is_group: bool) -> WaitingResponse | None:
+    """Of the responses of a chat, oldest first, the one whose turn it is; None: the oldest, whatever it is. Pure.
+
+    In a direct chat all is for one person, also what answers nobody, such as a line of progress.
+    """
     if not waiting or waiting[0].has_begun:
         return None
     if ahead := next((each for each in waiting if each.kind == AHEAD and each.is_due), None):
         return ahead
-    if not has_flood(waiting):
+    if not (is_group and has_flood(waiting)):
         return None
     firsts: dict[str | None, WaitingResponse] = {}
     for each in waiting:

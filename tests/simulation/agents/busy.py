@@ -40,6 +40,7 @@ _ROWS = """
     SELECT message_id, id, session_id, message, status, gathers_until, platform_id, trigger
       FROM messages WHERE agent = 'busy' AND kind = 'chat' ORDER BY id
 """
+_LOST = "SELECT 1 FROM events WHERE type = 'message_retry' AND data ->> '$.failure' = 'process_gone' LIMIT 1"
 _TROUBLED = "SELECT session_id FROM events WHERE agent = 'busy' AND type IN ('message_retry', 'message_dead')"
 
 
@@ -100,7 +101,8 @@ class Busy(WorldPart):
         problems += _apart(turns, said, modes)
         problems += _together([each for each in turns if each.session not in failed], received, said, modes)
         problems += _gathered(turns, said) if self._world.is_clock_steady else []
-        problems += _at_once(turns, received, said, modes) if self._world.is_calm else []
+        is_calm = self._world.is_calm and not query(_LOST)  # else messages that may kill dispatch go one by one
+        problems += _at_once(turns, received, said, modes) if is_calm else []
         return problems
 
 

@@ -27,7 +27,7 @@ OPEN_CHATS = """
 
 HEADS = f"""
     {OPEN_CHATS}
-    SELECT head.id, open.chat_id, c.platform_id
+    SELECT head.id, open.chat_id, c.platform_id, c.is_group
       FROM open
       JOIN chats c ON c.id = open.chat_id
       JOIN responses head
@@ -51,6 +51,7 @@ class Head(NamedTuple):
     id: int
     chat_id: int
     platform_id: str
+    is_group: int
 
 
 def due_heads(conn: apsw.Connection, channel: str, *, now_ms: int, held: Collection[int] = ()) -> list[Head]:

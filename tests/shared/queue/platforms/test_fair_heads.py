@@ -106,7 +106,9 @@ class Delivery:
 
 
 def ask(conn, text, chat, sender="5", **fields):
-    return answer(conn, text, chat=chat, sender_id=sender, **fields)
+    row_id = answer(conn, text, chat=chat, sender_id=sender, **fields)
+    rows(conn, "UPDATE chats SET is_group = platform_id LIKE '-%'")
+    return row_id
 
 
 def test_200_answers_to_50_chats_meet_no_refusal(conn, tmp_path):
@@ -245,8 +247,15 @@ MANY = [waits(number, "5") for number in range(1, 7)]
     ],
 )
 def test_who_is_next(waiting, rounds, chosen):
-    found = choose(waiting, rounds)
+    found = choose(waiting, rounds, is_group=True)
     assert (found.id if found else None) == chosen
+
+
+def test_in_a_direct_chat_nothing_overtakes_the_answers_of_its_person():
+    """A line of progress names no sender, and is read by the same person."""
+    waiting = [*MANY, waits(7, None)]
+    assert choose(waiting, Rounds(0, {"5": 1}), is_group=True).id == 7
+    assert choose(waiting, Rounds(0, {"5": 1}), is_group=False) is None
 
 
 def test_a_person_gets_one_response_in_each_round():
