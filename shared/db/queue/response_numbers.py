@@ -18,9 +18,9 @@ _NUMBERED = "numbered_epoch"  # in meta: the epoch whose numbers have begun
 # it makes the next response's number greater than its own.
 _SKIP = """
     INSERT INTO responses (id, message_id, channel, sender, message, status, created_at)
-    SELECT max(id) + :step, 'restored', 'api', '', '', 'deleted', :now
+    SELECT ifnull(max(id), 0) + :step, 'restored', 'api', '', '', 'deleted', :now
       FROM responses
-    HAVING max(id) IS NOT NULL
+    HAVING max(id) IS NOT NULL OR :before IS NOT NULL
 """
 
 
@@ -30,5 +30,5 @@ def begin_epoch(conn: apsw.Connection, *, now_ms: int) -> None:
     before = meta.get(conn, _NUMBERED)
     if epoch is None or epoch == before:
         return
-    conn.execute(_SKIP, {"step": STEP, "now": now_ms})
+    conn.execute(_SKIP, {"step": STEP, "before": before, "now": now_ms})
     meta.put(conn, _NUMBERED, epoch)

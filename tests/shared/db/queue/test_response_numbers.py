@@ -28,6 +28,13 @@ def test_the_first_response_after_a_restore_has_a_number_beyond_all_that_were_lo
     assert scalar(conn, "SELECT max(id) FROM responses") == 2 * response_numbers.STEP + 3
 
 
+def test_a_replica_without_any_response_may_have_lost_some(db, conn):
+    restored(db, conn, "epoch_1")
+    restored(db, conn, "epoch_2")
+    answer(conn, "the first of the second history")
+    assert column(conn, "SELECT id FROM responses WHERE message <> ''") == [response_numbers.STEP + 1]
+
+
 def test_an_old_acknowledgement_hits_no_new_response(db, conn):
     """TinyAGI's clients acknowledge by number, perhaps after the disk that had it was lost."""
     answer(conn, "known to the replica")

@@ -116,10 +116,15 @@ class ResponseRules(ComparedStore):
 
     def old_responses_are_forgotten(self, age):
         cutoff, newest = self.now - age, max(self.model.responses, default=0)
+        asked = {each.message_id for each in self.model.messages.values() if each.status in ("pending", "processing")}
         doomed = [
             each.id
             for each in self.model.responses.values()
-            if each.id < newest and each.status == "acked" and not each.recurrence and each.acked_at < cutoff
+            if each.id < newest
+            and each.status == "acked"
+            and not each.recurrence
+            and each.acked_at < cutoff
+            and each.message_id not in asked  # its turn may ask whether this was said
         ]
         with transaction(self.conn):
             count, _ = responses.prune(self.conn, after_id=0, older_than_ms=cutoff, limit=1000)
