@@ -92,6 +92,10 @@ class WorldPart:
         """All that was written, by its text."""
         return {}
 
+    def is_behind(self, query: Query) -> bool:
+        """Whether it has still to hear of what happened, though all work has ended."""
+        return False
+
     def problems(self, query: Query, *, is_history_whole: bool) -> list[str]:
         """What is wrong at the end; *is_history_whole*: no row was lost with a disk or at a cut of the power."""
         return []

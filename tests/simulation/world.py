@@ -207,7 +207,8 @@ class World:
                 break
         until_s = self.now_s() + _ASKS_S
         while self.now_s() < until_s:
-            if self.outcome.failures or not self.computer.query(ledger.OUTAGES):
+            is_heard = not any(part.is_behind(self.query) for part in self._parts)
+            if self.outcome.failures or (is_heard and not self.computer.query(ledger.OUTAGES)):
                 break
             await asyncio.sleep(5)
 

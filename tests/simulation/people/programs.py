@@ -67,6 +67,11 @@ class Client(WorldPart):
     def lines(self) -> Mapping[str, Line]:
         return {line.text: line for line in self.asked}
 
+    def is_behind(self, query: Query) -> bool:
+        """A second or two: the stream has the last events, and this reader may just connect again."""
+        ((newest,),) = query("SELECT max(id) FROM events")
+        return bool(self.event_ids) and self.event_ids[-1] != newest
+
     def problems(self, query: Query, *, is_history_whole: bool) -> list[str]:
         """P7, P9 over REST: who waited was told the end, each answer was fetched, and each event came once."""
         problems = list(self.wrong)
