@@ -10,6 +10,8 @@ process that hangs or is stopped keeps its sockets, so only the age of this file
 import contextlib
 import os
 import socket
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from shared.core.errors import ConfigInvalid
@@ -20,6 +22,7 @@ from shared.db.engine.owner_only import FILE, make_folder
 _PATH_LIMIT = 107  # bytes of a Unix socket's path, from sys/un.h
 SILENT_MS = 30_000  # a machine that is busy delays a sign by some seconds
 _SIGN_EVERY_MS = 5000
+_JOIN_LIMIT_S = 0.5  # of the few seconds that a stop may take
 _LONGEST_NAME = len("dispatch.4194304")  # with the largest process id of Linux
 
 
@@ -95,26 +98,44 @@ class Listener:
             self._path.unlink(missing_ok=True)
 
 
+def _touch(file: Path, now_ms: int) -> None:
+    with contextlib.suppress(OSError):  # a full disk or a lost folder must not end the process
+        make_folder(file.parent)
+        file.touch(mode=FILE)
+        os.utime(file, ns=(now_ms * 1_000_000,) * 2)
+
+
 class SignsOfLife:
     """Those of the process of one function; *run*: the folder of sockets."""
 
-    def __init__(self, run: Path, name: str) -> None:
+    def __init__(self, run: Path, name: str, touch: Callable[[Path, int], None] = _touch) -> None:
         self._file = _sign(run, name)
+        self._touch = touch
         self._given_ms = 0
+        self._touching: threading.Thread | None = None
 
     def give(self) -> None:
-        """Touch the file, unless that was done just now. A full disk or a lost folder must not end the process."""
+        """Have a thread touch the file, unless that was done just now: a disk that stands still holds no caller.
+
+        The file gets the instant of this call, so it grows old when the caller hangs, and when the disk does.
+        """
         now_ms = clock.machine_ms()
-        if 0 <= now_ms - self._given_ms < _SIGN_EVERY_MS:
+        if 0 <= now_ms - self._given_ms < _SIGN_EVERY_MS or (self._touching and self._touching.is_alive()):
             return
         self._given_ms = now_ms
-        with contextlib.suppress(OSError):
-            make_folder(self._file.parent)
-            self._file.touch(mode=FILE)
-            os.utime(self._file, ns=(now_ms * 1_000_000,) * 2)
+        touching = threading.Thread(target=self._touch, args=(self._file, now_ms), daemon=True)
+        with contextlib.suppress(RuntimeError):  # the machine has no room for a thread just now
+            touching.start()
+            self._touching = touching
+
+    def join(self) -> None:
+        """Wait for the sign that is being given, if the disk lets it."""
+        if self._touching is not None:
+            self._touching.join(_JOIN_LIMIT_S)
 
     def end(self) -> None:
         """The process ends as it was asked to: nobody waits for its next sign."""
+        self.join()
         with contextlib.suppress(OSError):
             self._file.unlink()
 

@@ -1,6 +1,7 @@
 """Of a function that hangs only the age of a file tells."""
 
 import os
+import threading
 
 from shared.core.time import clock
 from shared.runtime import kick
@@ -15,16 +16,28 @@ def grow_silent(run, name, for_ms):
     os.utime(run / f"{name}.alive", ns=((clock.machine_ms() - for_ms) * 1_000_000,) * 2)
 
 
+class LiteralClocks(clock.MachineClocks):
+    ms = 0
+
+    def wall_ms(self):
+        return self.ms
+
+
+def give(run, name):
+    signs = SignsOfLife(run, name)
+    signs.give()
+    signs.join()
+
+
 def test_a_sign_ends_the_silence_and_is_for_its_owner_alone(tmp_path):
     run = tmp_path / "run"
-    signs = SignsOfLife(run, "deliver")
-    signs.give()
+    give(run, "deliver")
     assert kick.silent_ms(run, "deliver") == 0
     assert (run / "deliver.alive").stat().st_mode & 0o777 == 0o600
 
     grow_silent(run, "deliver", LONG_MS)
     assert kick.silent_ms(run, "deliver") >= LONG_MS
-    SignsOfLife(run, "deliver").give()
+    give(run, "deliver")
     assert kick.silent_ms(run, "deliver") == 0
 
 
@@ -50,14 +63,38 @@ def test_a_short_silence_is_none(tmp_path):
 def test_a_sign_just_after_another_writes_nothing(tmp_path):
     signs = SignsOfLife(tmp_path, "deliver")
     signs.give()
+    signs.join()
     (tmp_path / "deliver.alive").unlink()
     signs.give()
+    signs.join()
     assert not (tmp_path / "deliver.alive").exists()
+
+
+def test_a_disk_that_stands_still_holds_one_thread_and_not_the_event_loop(tmp_path):
+    """Of the signs that were due meanwhile none is made up for: the file has the instant of the first one."""
+    goes_on, written = threading.Event(), []
+
+    def touch(file, now_ms):
+        goes_on.wait()
+        written.append(now_ms)
+
+    signs, clocks = SignsOfLife(tmp_path, "deliver", touch), LiteralClocks()
+    clock.run_on(clocks)
+    try:
+        for clocks.ms in (LONG_MS, LONG_MS + 5000, LONG_MS + 10_000):
+            signs.give()
+        goes_on.set()
+        signs.join()
+        signs.give()
+        signs.join()
+    finally:
+        clock.run_on(clock.MachineClocks())
+    assert written == [LONG_MS, LONG_MS + 10_000]
 
 
 def test_a_function_goes_on_where_no_sign_can_be_given(tmp_path):
     (tmp_path / "run").touch()
-    SignsOfLife(tmp_path / "run", "deliver").give()
+    give(tmp_path / "run", "deliver")
 
 
 def test_a_function_whose_process_hangs_is_not_heard_though_it_listens(tmp_path):
@@ -66,7 +103,7 @@ def test_a_function_whose_process_hangs_is_not_heard_though_it_listens(tmp_path)
     assert kicker.is_heard("deliver")
     grow_silent(tmp_path, "deliver", LONG_MS)
     assert (kicker.has_listener("deliver"), kicker.is_heard("deliver")) == (True, False)
-    SignsOfLife(tmp_path, "deliver").give()
+    give(tmp_path, "deliver")
     assert kicker.is_heard("deliver")
     listener.close()
     assert not kicker.is_heard("deliver")

@@ -10,10 +10,9 @@ from shared.db.engine import meta
 from shared.db.engine.connection import transaction
 from shared.db.replica.last_comparison import LastComparison
 from shared.rest.resources.health import _sweep_problems
-from shared.runtime.kick import SignsOfLife
 from tests.api_client import get
 from tests.shared.db.replica.test_sync import SYNCED, Stranger
-from tests.shared.runtime.test_signs_of_life import LONG_MS, grow_silent
+from tests.shared.runtime.test_signs_of_life import LONG_MS, give, grow_silent
 from tests.support import NOW, make_owner
 
 MINUTE = 60_000
@@ -82,7 +81,7 @@ def test_a_function_that_takes_no_kicks_is_named_when_it_gives_no_more_signs(
 
 def test_a_function_that_gives_signs_or_never_gave_any_is_not_named(serving, environment, all_run):
     for name in ("ingest", "recurrence"):
-        SignsOfLife(environment, name).give()
+        give(environment, name)
     assert get(serving, "/api/health").json()["notReady"] == []
 
 
