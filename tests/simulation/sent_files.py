@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from shared.queue.turns import APOLOGY
+from shared.queue.turns import APOLOGY, CUT_OFF
 from tests.simulation.machine.seams import BEGAN_MS
 from tests.simulation.parts import Query
 from tests.simulation.platforms.base import Platform
@@ -96,7 +96,8 @@ def _answered(
     in_words = "status != 'deleted' AND files = '[]'"  # a file is sent for the first message of its turn
     for id_, text in query(f"SELECT message_id, message FROM responses WHERE {in_words} ORDER BY id"):
         said[id_].append(text)
-    back = Counter(files for (files,) in query("SELECT files FROM responses WHERE files != '[]'"))
+    sent_back = query("SELECT message_id, files FROM responses WHERE files != '[]'")
+    back, spoken = Counter(files for _, files in sent_back), {id_ for id_, _ in sent_back}
     yield from (f"{count} responses have the files {files}" for files, count in back.items() if count > 1)
     for id_, text, status, _ in rows:
         got, names = said[id_], messages[id_]
@@ -105,7 +106,7 @@ def _answered(
             yield f"message {id_} of {names} says {text!r}"
         elif status == "cancelled" and got:
             yield f"message {id_} of {names} is cancelled, and its sender got {got}"
-        elif status == "dead" and got != [APOLOGY]:
+        elif status == "dead" and got != [CUT_OFF if id_ in spoken else APOLOGY]:
             yield f"message {id_} of {names} is dead, and its sender got {got}"
         elif status == "completed" and words != "!file":
             begins = "You said: " + re.escape(text) + r"\nYou sent: " if text else "You sent: "
