@@ -15,7 +15,7 @@ _PER_SECOND = 200
 def under_litestream(scale: Scale) -> Iterator[Line]:
     """The same load on a database with Litestream and on one without, in turns."""
     with System(scale.place("replicated")) as system:
-        log = system.litestream(f"file://{system.folder / 'replica'}")
+        log = system.litestream(f"file://{system.folder / 'replica'}", is_watched=True)
         replicated, plain = Store(system.db, "FULL"), Store(scale.place("plain") / "plain.db", "FULL")
         with_, without = Paced(replicated), Paced(plain)
         for paced in (with_, without):

@@ -82,11 +82,14 @@ class System:
         for name in names:
             self._wait_healthy(name)
 
-    def litestream(self, replica: str, environment: Mapping[str, str] | None = None) -> Path:
-        """Start Litestream; the path of its log."""
+    def litestream(
+        self, replica: str, environment: Mapping[str, str] | None = None, *, is_watched: bool = False
+    ) -> Path:
+        """Start Litestream; the path of its log, which has each of its steps where it *is_watched*."""
         log = self.folder / "litestream.log"
         config = self.folder / "litestream.yml"
-        config.write_text(Path("infra/litestream.yml").read_text().replace("level: info", "level: debug"))
+        settings = Path("infra/litestream.yml").read_text()
+        config.write_text(settings.replace("level: info", "level: debug") if is_watched else settings)
         variables = {
             "POSTROOM_REPLICA_URL": replica,
             "POSTROOM_LITESTREAM_SOCKET": str(self.control),
