@@ -41,12 +41,16 @@ def _is_sent(conn: apsw.Connection, response: int) -> bool:
 
 def remove_old(conn: apsw.Connection, *, now_ms: int) -> int:
     """Remove the lines of turns that are over, behind what those said at their ends; how many."""
-    found = progress_lines.over(conn)
-    for line in found:
-        shown = own_responses.get(conn, line.response)
-        if progress_lines.delete(conn, line.turn) and shown is not None:
-            responses.enqueue(conn, _response(shown, "", {"removes": line.response}), now_ms=now_ms)
-    return len(found)
+    removed = 0
+    for line, is_removed in progress_lines.over(conn):
+        shown = None if is_removed else own_responses.get(conn, line.response)
+        if shown is None:
+            progress_lines.delete(conn, line.turn)
+        else:
+            row = responses.enqueue(conn, _response(shown, "", {"removes": line.response}), now_ms=now_ms)
+            progress_lines.change(conn, line.turn, row)
+            removed += 1
+    return removed
 
 
 def _response(place: Message | OwnResponse, text: str, carried: ResponseContent) -> NewResponse:

@@ -351,6 +351,8 @@ def test_the_line_of_a_turn_that_is_over_is_removed_behind_its_answer(conn):
         turns.release(conn, before, now_ms=clock.now_ms())
     step(2)
     assert column(conn, "SELECT message FROM responses ORDER BY id") == ["working …", "", "You said: hello"]
+    rows(conn, "UPDATE responses SET status = 'acked', acked_at = 1")
+    step()
     assert column(conn, "SELECT count(*) FROM progress_lines") == [0]
 
 

@@ -4,9 +4,10 @@ import pytest
 
 from shared.db.engine.connection import rows, transaction
 from shared.db.platforms import progress_lines
+from shared.db.queue import responses
 from shared.queue import cancellations, progress, turns
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
-from tests.support import NOW, column, plan, put, take
+from tests.support import NOW, answer, column, plan, put, take
 
 POLICY = RetryPolicy(5, 1, 1, 0.0)
 CONTENTS = "SELECT content FROM responses ORDER BY id"
@@ -46,6 +47,25 @@ def test_the_line_is_removed_once_behind_the_answer(conn, claim, end):
         end(conn, claim)
         assert [progress.remove_old(conn, now_ms=NOW) for _ in range(2)] == [1, 0]
     assert column(conn, CONTENTS)[-1] == f'{{"removes": {line}}}'
+
+
+@pytest.mark.parametrize("end", ["status = 'acked', acked_at = 1", "status = 'dead'"])
+def test_the_line_is_known_until_its_removal_has_ended(conn, claim, end):
+    """A removal that waited longer than its line was kept found no id of the platform, and the line stayed."""
+    with transaction(conn):
+        settle(conn, claim)
+        progress.remove_old(conn, now_ms=NOW)
+    rows(conn, "UPDATE responses SET status = 'acked', acked_at = ? WHERE content NOT LIKE '%removes%'", (NOW,))
+
+    def pruned():
+        with transaction(conn):
+            assert progress.remove_old(conn, now_ms=NOW) == 0
+            responses.prune(conn, after_id=0, older_than_ms=NOW + 1, limit=100)
+        return column(conn, "SELECT message FROM responses ORDER BY id")
+
+    assert pruned() == ["working …", ""]
+    rows(conn, f"UPDATE responses SET {end} WHERE status = 'pending'")
+    assert pruned() == [""]
     assert column(conn, "SELECT count(*) FROM progress_lines") == [0]
 
 
@@ -64,6 +84,24 @@ def test_a_line_that_never_arrived_is_not_changed_into_a_new_message(conn, claim
     rows(conn, "UPDATE responses SET status = 'dead'")
     with transaction(conn):
         assert not progress.show(conn, claim, claim.asked[0], "reading a file …", now_ms=NOW)
+
+
+def test_the_line_of_a_turn_that_lasts_longer_than_responses_are_kept_is_changed_and_removed(conn, claim):
+    def sent_and_pruned():
+        rows(conn, "UPDATE responses SET status = 'acked', acked_at = ?", (NOW,))
+        answer(conn, chat="200")
+        responses.prune(conn, after_id=0, older_than_ms=NOW + 1, limit=100)
+
+    (line,) = column(conn, "SELECT id FROM responses")
+    for text in ("reading a file …", "thinking …"):
+        sent_and_pruned()
+        with transaction(conn):
+            assert progress.show(conn, claim, claim.asked[0], text, now_ms=NOW)
+    sent_and_pruned()
+    with transaction(conn):
+        settle(conn, claim)
+        progress.remove_old(conn, now_ms=NOW)
+    assert column(conn, CONTENTS)[-1] == f'{{"removes": {line}}}'
 
 
 def test_looking_for_old_lines_reads_no_table_of_messages(conn, claim):

@@ -215,13 +215,10 @@ def _heard_once(query: Query, said: dict[str, _Said], modes: dict[str, str]) -> 
 
 
 def _removed(query: Query, platform: Telegram) -> Iterator[str]:
-    """The line that tells that the agent works is gone, where its removal went through.
-
-    Where a removal waits for longer than the retention, its line is pruned, and stays in the chat.
-    """
+    """The line that tells that the agent works is gone, where its removal went through."""
     found = query(
         "SELECT shown.platform_id, shown.platform_message_id"
-        " FROM responses r JOIN main.responses shown ON shown.id = r.content ->> 'removes'"
+        " FROM responses r JOIN responses shown ON shown.id = r.content ->> 'removes'"
         " WHERE r.status = 'acked' AND shown.status = 'acked'"
     )
     for chat, number in found:

@@ -96,8 +96,8 @@ WORK = (
     Mutant(
         "leaves-the-line-of-a-turn",
         "shared/queue/progress.py",
-        "        if progress_lines.delete(conn, line.turn) and shown is not None:\n",
-        "        if progress_lines.delete(conn, line.turn) and shown is None:\n",
+        "        if shown is None:\n",
+        "        if shown is not None:\n",
         "the line that shows what an agent does is gone after its turn",
         needs=("busy",),
         found=True,

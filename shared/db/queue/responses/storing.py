@@ -108,7 +108,7 @@ def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: in
     """As ``messages.prune``: walk by id, delete responses acked before *older_than_ms*, keep the newest row.
 
     The card of a pending approval stays: the decision edits it. What a turn said stays while its message is open: the
-    end of the turn asks whether it was said.
+    end of the turn asks whether it was said. The line of a turn stays until it is removed from its chat.
     """
     found = rows(
         conn,
@@ -120,6 +120,7 @@ def prune(conn: apsw.Connection, *, after_id: int, older_than_ms: int, limit: in
                                  FROM messages m
                                 WHERE m.id = responses.in_reply_to
                                   AND (m.status = 'pending' OR m.status = 'processing'))
+               AND id NOT IN (SELECT response FROM progress_lines UNION ALL SELECT changed_by FROM progress_lines)
           FROM responses
          WHERE id > :after AND id < (SELECT max(id) FROM responses)
          ORDER BY id
