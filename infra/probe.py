@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from http.client import HTTPConnection, HTTPException
 
 
-def _healthz(port: int, timeout_s: float = 3.0) -> tuple[int, bytes]:
+def _healthz(port: int) -> tuple[int, bytes]:
     """The status and the body of ``GET /healthz``; 0 where nothing answers in time."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=timeout_s)
+    connection = HTTPConnection("127.0.0.1", port, timeout=3)
     try:
         connection.request("GET", "/healthz")
         answer = connection.getresponse()

@@ -62,12 +62,11 @@ async def spawn(
     environment: Mapping[str, str],
     pass_fds: Sequence[int] = (),
     cwd: Path | None = None,
-    is_heard: bool = True,
     umask: int = -1,
 ) -> asyncio.subprocess.Process:
     """Start a program in its own process group, tied to this process.
 
-    Its stdout and stderr go to one pipe or, unless *is_heard*, to our own outputs.
+    Its stdout and stderr go to one pipe.
 
     Args:
         umask: of the program; -1: ours.
@@ -75,8 +74,8 @@ async def spawn(
     return await asyncio.create_subprocess_exec(
         *argv,
         stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE if is_heard else None,
-        stderr=asyncio.subprocess.STDOUT if is_heard else None,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
         env=dict(environment),
         pass_fds=tuple(pass_fds),
         cwd=cwd,

@@ -37,14 +37,13 @@ class Console:
         *,
         quiet: bool = False,
         only_errors: bool = False,
-        colour: bool | None = None,
     ) -> None:
         """*quiet*: write nothing. *only_errors*: write errors, and the one line that it is ready."""
         self._mode = mode
         self._only_errors = only_errors
         self._stream = stream
         self._quiet = quiet
-        self._colour = stream.isatty() if colour is None else colour
+        self._colour = stream.isatty()
         self._tails: dict[str, deque[str]] = {}
         self._record: Callable[[str], None] | None = None
         self.hides_all_but_errors = False  # of the processes' lines, in pretty mode

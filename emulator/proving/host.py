@@ -36,6 +36,7 @@ TICKS = {"dispatch": "1s", "deliver": "1s", "sweep": "500ms", "recurrence": "60s
 WRITER = "ingest-writer"
 FUNCTIONS = ("ingest", "dispatch", "deliver", "sweep", "recurrence")
 RESTORE_WAIT_S = 60
+_LAST_LINES = 8
 LEASE_S = 5  # of the replica, for which a host with a new disk waits
 AWS = {
     "AWS_ACCESS_KEY_ID": "proof",
@@ -318,11 +319,11 @@ class Post:
                 raise TimedOut(f"nothing has ended for {limit_s:g} s: {left}\n{self.last_words()}")
             time.sleep(0.1)
 
-    def last_words(self, lines: int = 8) -> str:
+    def last_words(self) -> str:
         """The end of each log."""
         said = []
         for path in sorted(self.folder.glob("*.log")):
-            tail = path.read_text("utf-8", "replace").splitlines()[-lines:]
+            tail = path.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:]
             short = (line if len(line) < 600 else f"{line[:200]} … {line[-390:]}" for line in tail)
             said.append(f"--- {path.name}\n" + "\n".join(short))
         return "\n".join(said)

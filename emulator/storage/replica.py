@@ -15,6 +15,7 @@ from shared.db.replica.litestream_program import program
 PREFIX = "db"
 RESTORE_LIMIT_S = 120.0
 STOP_LIMIT_S = 5.0
+_READY_LIMIT_S = 10.0
 
 _SENTENCES = {
     "replicate.behind": "replication is behind: {reason}. The rows are safe on this disk; it catches up by itself",
@@ -69,7 +70,7 @@ class EmulatorLitestream(LitestreamSupervisor):
             retention_ms=retention_ms,
         )
 
-    async def start_ready(self, limit_s: float = 10.0) -> None:
+    async def start_ready(self) -> None:
         """Start, and return when the first rows are in the bucket and readers can find them.
 
         Raises:
@@ -78,9 +79,9 @@ class EmulatorLitestream(LitestreamSupervisor):
         await self.start()
         problem: str | None = "it did not answer"
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(_READY_LIMIT_S):
                 while self.pid is not None:
-                    problem = await self.sync(limit_s)
+                    problem = await self.sync(_READY_LIMIT_S)
                     if problem is None and self.lease.record.has_full_copy:
                         return
                     problem = problem or "the lease could not be written"

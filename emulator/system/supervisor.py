@@ -19,7 +19,7 @@ import contextlib
 import gc
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -76,14 +76,13 @@ class Supervisor:
         self,
         options: RunOptions,
         console: Console,
-        environ: Mapping[str, str] | None = None,
         fork_client: ForkClient | None = None,
     ) -> None:
         """*fork_client*: started already; it is this supervisor's from here on. None: the start makes one."""
         self._options = options
         self._state = options.state
         self._console = console
-        self._environ = dict(os.environ if environ is None else environ)
+        self._environ = dict(os.environ)
         self._lock = FolderLock(self._state)
         self._log_file = LogFile(self._state.log_file)
         self._started = process_started()

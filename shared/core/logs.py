@@ -25,7 +25,7 @@ _ENCODER = msgspec.json.Encoder(enc_hook=str)
 _QUIET = ("httpx", "uvicorn.access")  # httpx logs whole URLs, and Telegram's carry the token
 
 
-def configure(function: str, level: str = "INFO") -> None:
+def configure(function: str) -> None:
     """Write our logs and those of the libraries to stdout, as JSON lines that name *function*."""
 
     def name_function(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
@@ -43,7 +43,7 @@ def configure(function: str, level: str = "INFO") -> None:
     structlog.configure(
         processors=[*common, *last],
         logger_factory=structlog.WriteLoggerFactory(sys.stdout),
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level]),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stdout)
@@ -55,7 +55,7 @@ def configure(function: str, level: str = "INFO") -> None:
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level)
+    root.setLevel(logging.INFO)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
 

@@ -200,9 +200,9 @@ def chosen(
     return Veil(stored, key)
 
 
-def key_of(stored: Privacy, environ: Mapping[str, str] = os.environ) -> Veil:
+def key_of(stored: Privacy) -> Veil:
     """The privacy of the mart there is, with its key from the environment if it needs one."""
-    return chosen(stored, without_text=stored.without_text, hash_people=bool(stored.key_check), environ=environ)
+    return chosen(stored, without_text=stored.without_text, hash_people=bool(stored.key_check))
 
 
 def as_masked(rows: pa.RecordBatch, dropped: list[bool]) -> pa.RecordBatch:

@@ -22,7 +22,6 @@ from shared.db.roster import chats
 from shared.db.roster.chats import Chat
 from shared.db.spending.settled_usage import SettledUsage
 from shared.queue import notices
-from shared.runtime.http_client import Client
 
 log = logs.get()
 
@@ -32,10 +31,10 @@ _PRUNED = 250  # rows in one look
 class AlertLooks:
     """The looks of one process; it has a connection to read with, made at the first look."""
 
-    def __init__(self, settings: Settings, writer: Writer, client: Client | None = None) -> None:
+    def __init__(self, settings: Settings, writer: Writer) -> None:
         self._settings = settings
         self._writer = writer
-        self._posts = WebhookPosts(settings, writer, client)
+        self._posts = WebhookPosts(settings, writer)
         self._settled = SettledUsage()
         self._reader: apsw.Connection | None = None
 

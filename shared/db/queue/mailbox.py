@@ -203,9 +203,9 @@ POLL_URGENT = """
 """
 
 
-def poll_urgent(conn: apsw.Connection, *, limit: int = _MOST) -> list[UrgentMessage]:
+def poll_urgent(conn: apsw.Connection) -> list[UrgentMessage]:
     """The urgent messages that no turn has taken, oldest first."""
-    return [UrgentMessage._make(row) for row in rows(conn, POLL_URGENT, {"limit": limit})]
+    return [UrgentMessage._make(row) for row in rows(conn, POLL_URGENT, {"limit": _MOST})]
 
 
 THREAD = f"""
@@ -217,6 +217,6 @@ THREAD = f"""
 """
 
 
-def thread(conn: apsw.Connection, root: int, *, limit: int = _MOST) -> list[MailboxMessage]:
+def thread(conn: apsw.Connection, root: int) -> list[MailboxMessage]:
     """The message in row *root* and the replies of its thread, in order."""
-    return [_mailbox_message(row) for row in rows(conn, THREAD, {"root": root, "limit": limit})]
+    return [_mailbox_message(row) for row in rows(conn, THREAD, {"root": root, "limit": _MOST})]

@@ -26,7 +26,7 @@ from shared.turns.gateway.upstreams import GatewaySettings, ModelUpstream, sound
 
 log = logs.get()
 
-LIMIT_S = 120.0  # of one request, whatever it makes
+_LIMIT_S = 120.0  # of one request, whatever it makes
 MOST_SOUND_BYTES = 20 * 1024 * 1024
 _MOST_TEXT_BYTES = 1024 * 1024
 _LIKELY, _FEWEST = 3000, 1000  # bytes of a second of speech
@@ -36,11 +36,10 @@ _SHOWN = 200  # characters of what a host says
 class SoundModels:
     """Asks the hosts that *settings* name, and writes what that cost into *ledger*."""
 
-    def __init__(self, settings: GatewaySettings, ledger: Ledger, *, limit_s: float = LIMIT_S) -> None:
+    def __init__(self, settings: GatewaySettings, ledger: Ledger) -> None:
         self._settings = settings
         self._ledger = ledger
-        self._limit_s = limit_s
-        self._hosts = HttpClient(answer_limit_s=limit_s)
+        self._hosts = HttpClient(answer_limit_s=_LIMIT_S)
 
     async def close(self) -> None:
         """Close the connections to the hosts."""
@@ -102,7 +101,7 @@ class SoundModels:
         except NoAnswer as error:
             raise SoundFailed(f"{model.host} gave no whole answer ({error})", is_brief=True) from None
         except TimeoutError:
-            raise SoundFailed(f"{model.host} did not answer within {self._limit_s:g} s") from None
+            raise SoundFailed(f"{model.host} did not answer within {_LIMIT_S:g} s") from None
         finally:
             await asyncio.shield(self._settle(begun, used))
         if status >= 400:
@@ -114,10 +113,8 @@ class SoundModels:
         self, host: ModelUpstream, path: str, body: bytes, kind: bytes, most_bytes: int
     ) -> tuple[int, bytes]:
         headers = [(b"content-type", kind), (b"accept-encoding", b"identity"), *host.auth]
-        async with asyncio.timeout(self._limit_s):
-            async with self._hosts.stream(
-                "POST", host.base_url + path, body, headers, silence_s=self._limit_s
-            ) as answer:
+        async with asyncio.timeout(_LIMIT_S):
+            async with self._hosts.stream("POST", host.base_url + path, body, headers, silence_s=_LIMIT_S) as answer:
                 return answer.status, await whole(answer, most_bytes)
 
     async def _settle(self, begun: UnderWay, used: Tokens | None) -> None:

@@ -16,21 +16,16 @@ from shared.turns.gateway.model_gateway import ModelGateway
 
 T = TypeVar("T")
 
-PAUSES_S = (1.0, 4.0)  # between attempts: the turn waits
+_PAUSES_S = (1.0, 4.0)  # between attempts: the turn waits
 _TEXT_BYTES, _SOUND_BYTES = 1024 * 1024, 20 * 1024 * 1024  # of what a program writes
 
 
 class SoundMakers:
-    """For the turns of one dispatch.
+    """For the turns of one dispatch."""
 
-    Args:
-        pauses_s: the waits between attempts where another one may succeed at once.
-    """
-
-    def __init__(self, gateway: ModelGateway, settings: Settings, pauses_s: Sequence[float] = PAUSES_S) -> None:
+    def __init__(self, gateway: ModelGateway, settings: Settings) -> None:
         self._gateway = gateway
         self._settings = settings
-        self._pauses_s = pauses_s
 
     async def transcribe(self, agent: Agent, name: TurnName, sound: bytes, media_type: str) -> str | None:
         """The words of *sound*; None: nothing is named that makes text of sound.
@@ -67,7 +62,7 @@ class SoundMakers:
         return sound
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
-        for pause_s in self._pauses_s:
+        for pause_s in _PAUSES_S:
             try:
                 return await ask()
             except SoundFailed as error:

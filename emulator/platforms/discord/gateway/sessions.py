@@ -67,9 +67,9 @@ class GatewaySessions:
     def all(self) -> list[GatewaySession]:
         return list(self._sessions.values())
 
-    def publish(self, name: str, chat: FakeChat | None, data: Mapping[str, Any], *, intent: int | None = None) -> None:
+    def publish(self, name: str, chat: FakeChat | None, data: Mapping[str, Any]) -> None:
         """An event of *chat* for every session that asked for it; None: for all sessions."""
-        needed = intent if intent is not None else _intent(name, chat)
+        needed = _intent(name, chat)
         for session in tuple(self._sessions.values()):
             if needed == 0 or session.intents & needed:
                 session.dispatch(name, self._visible(session, name, chat, data))
