@@ -58,12 +58,13 @@ class _Said(NamedTuple):
 
 
 class _Turn(NamedTuple):
-    """A turn that began: by which event, when, and what it had; *ended_ms*: it was done then, or never."""
+    """A turn that began: by which event, when, and the lines that it had; *ended_ms*: it was done then, or never."""
 
     event: int
     at_ms: int
     session: int
     batch: list[str]
+    is_full: bool
     ended_ms: int | None = None
 
 
@@ -96,7 +97,7 @@ class Busy(WorldPart):
         problems = [*_heard_once(query, said, modes), *_removed(query, self._platform)]
         if not is_history_whole:
             return problems  # turns of which no event tells
-        received, turns = _story(query)
+        received, turns = _story(query, said)
         failed = {session for (session,) in query(_TROUBLED)}  # where a line may go alone
         problems += _apart(turns, said, modes)
         problems += _together([each for each in turns if each.session not in failed], received, said, modes)
@@ -106,19 +107,23 @@ class Busy(WorldPart):
         return problems
 
 
-def _story(query: Query) -> tuple[dict[str, tuple[int, int]], list[_Turn]]:
-    """Event and instant at which each line was received, and the turns."""
+def _story(query: Query, said: dict[str, _Said]) -> tuple[dict[str, tuple[int, int]], list[_Turn]]:
+    """Event and instant at which each line was received, and the turns that had some; a turn may also have been told
+    of an answer that did not arrive.
+    """
     received: dict[str, tuple[int, int]] = {}
     turns: list[_Turn] = []
     for event, kind, at_ms, session, message_id, data in query(_EVENTS):
         if kind == "message_received":
             received[message_id] = event, at_ms
         elif kind == "chain_step_start":
-            turns.append(_Turn(event, at_ms, session, json.loads(data)["batch"]))
+            batch = json.loads(data)["batch"]
+            lines = [id_ for id_ in batch if id_ in said]
+            turns.append(_Turn(event, at_ms, session, lines, len(batch) == _MOST_IN_TURN))
         else:
             last = max(at for at, turn in enumerate(turns) if turn.session == session)
             turns[last] = turns[last]._replace(ended_ms=at_ms)
-    return received, turns
+    return received, [turn for turn in turns if turn.batch]
 
 
 def _apart(turns: Sequence[_Turn], said: dict[str, _Said], modes: dict[str, str]) -> Iterator[str]:
@@ -135,7 +140,7 @@ def _together(
     """Otherwise what waits goes into the next turn together."""
     for turn in turns:
         last = said[turn.batch[-1]]
-        if modes[last.chat] == "followup" or len(turn.batch) == _MOST_IN_TURN:
+        if modes[last.chat] == "followup" or turn.is_full:
             continue
         left = [
             each.text
@@ -171,7 +176,7 @@ def _at_once(
             full = [
                 each.ended_ms
                 for each in turns
-                if each.session == turn.session and each.event < turn.event and len(each.batch) == _MOST_IN_TURN
+                if each.session == turn.session and each.event < turn.event and each.is_full
             ]
             bursts = [said[each].gathers_until for each in turn.batch]
             due_ms = max(received[id_][1], *(at_ms or 0 for at_ms in (*full, *bursts)))
