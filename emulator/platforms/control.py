@@ -53,6 +53,7 @@ from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.discord.api import FakeDiscord
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.people import DiscordPeople
+from emulator.platforms.page_actions import PageActions
 from emulator.platforms.page_data import PageData
 from emulator.platforms.request_parts import EITHER, find_chat, optional, platform_of, read_json, text
 from emulator.platforms.store import PLATFORMS, FakeChat, PlatformStore
@@ -76,13 +77,14 @@ class ControlApi:
         interactions: Interactions,
         discord_people: DiscordPeople,
         page_data: PageData,
+        actions: PageActions,
         register: Callable[[], Awaitable[None]],
         faults: Mapping[str, Faults],
         before_fault: Callable[[str], Awaitable[None]],
     ) -> None:
         self._store, self._bus, self._telegram, self._telegram_people = store, bus, telegram, telegram_people
         self._discord, self._interactions, self._discord_people = discord, interactions, discord_people
-        self._page_data, self._register_all = page_data, register
+        self._page_data, self._actions, self._register_all = page_data, actions, register
         self._faults, self._before_fault = faults, before_fault
 
     def routes(self) -> list[web.AbstractRouteDef]:
@@ -98,9 +100,9 @@ class ControlApi:
             web.post("/control/{target}/faults", self._add_fault),
             web.delete("/control/{target}/faults", self._lift_faults),
             web.get(either + "/people", self._list_people),
-            web.post(either + "/people", self._add_person),
+            web.post(either + "/people", self._actions.add_person),
             web.get(either + "/chats", self._list_chats),
-            web.post(either + "/chats", self._create_chat),
+            web.post(either + "/chats", self._actions.create_chat),
             web.get(either + "/chats/{chat}", self._transcript),
             web.post(either + "/chats/{chat}/members", self._join),
             web.post(either + "/chats/{chat}/block", self._block),
@@ -169,20 +171,6 @@ class ControlApi:
 
     async def _list_people(self, request: web.Request) -> web.Response:
         return web.json_response({"people": self._page_data.people(platform_of(request))})
-
-    async def _add_person(self, request: web.Request) -> web.Response:
-        name = text(await read_json(request), "name")
-        is_telegram = platform_of(request) == "telegram"
-        person = self._telegram_people.add_newcomer(name) if is_telegram else self._discord_people.add_newcomer(name)
-        return web.json_response({"id": person.id, "name": person.name, "username": person.username}, status=201)
-
-    async def _create_chat(self, request: web.Request) -> web.Response:
-        body = await read_json(request)
-        title, members = text(body, "title"), [str(member) for member in body.get("members") or []]
-        if platform_of(request) == "discord":
-            return web.json_response({"chat": self._discord_people.create_channel(title, members).id}, status=201)
-        done = self._telegram_people.create_group(title, members, is_super=body.get("super") is True)
-        return web.json_response(done, status=201)
 
     async def _join(self, request: web.Request) -> web.Response:
         person, chat = text(await read_json(request), "person"), self._chat(request)

@@ -44,8 +44,8 @@ class PageActions:
         return [
             web.post(either + "/say", self._say),
             web.post(either + "/press", self._press),
-            web.post(either + "/people", self._add_person),
-            web.post(either + "/chats", self._create_chat),
+            web.post(either + "/people", self.add_person),
+            web.post(either + "/chats", self.create_chat),
             web.post(either + "/members", self._join),
             web.post(either + "/block", self._block),
             web.post(either + "/edit", self._edit),
@@ -137,7 +137,8 @@ class PageActions:
         body = await read_json(request)
         return web.json_response(self._chat_actions.create_topic(text(body, "chat"), text(body, "name")), status=201)
 
-    async def _add_person(self, request: web.Request) -> web.Response:
+    async def add_person(self, request: web.Request) -> web.Response:
+        """A new person comes; also ``POST /control/{platform}/people``."""
         name = text(await read_json(request), "name").strip()
         if not name:
             raise ActionRefused("a person needs a name")
@@ -145,7 +146,8 @@ class PageActions:
         person = people.add_newcomer(name)
         return web.json_response({"id": person.id, "name": person.name, "username": person.username}, status=201)
 
-    async def _create_chat(self, request: web.Request) -> web.Response:
+    async def create_chat(self, request: web.Request) -> web.Response:
+        """A new group or channel; also ``POST /control/{platform}/chats``."""
         body = await read_json(request)
         title, members = text(body, "title"), [str(member) for member in body.get("members") or []]
         if platform_of(request) == "discord":

@@ -110,19 +110,6 @@ class Platforms:
         """Start what works between requests; the routes to serve below *url*."""
         self.url = url
         page_data = PageData(self._store, self._telegram.updates, self._interactions)
-        control = ControlApi(
-            self._store,
-            self._bus,
-            self._telegram,
-            self._telegram_people,
-            self._discord,
-            self._interactions,
-            self._discord_people,
-            page_data,
-            self.register,
-            self._faults,
-            self._config.before_fault,
-        )
         clock = self._config.clock
         telegram = self._telegram
         actions = PageActions(
@@ -135,6 +122,20 @@ class Platforms:
             self._interactions,
             self._discord_people,
             DiscordUses(self._store, self._discord, self._interactions, self._discord_people),
+        )
+        control = ControlApi(
+            self._store,
+            self._bus,
+            self._telegram,
+            self._telegram_people,
+            self._discord,
+            self._interactions,
+            self._discord_people,
+            page_data,
+            actions,
+            self.register,
+            self._faults,
+            self._config.before_fault,
         )
         page = ChatPage(
             self._store, self._bus, page_data, actions, lambda: self.further.names, self._config, self._account

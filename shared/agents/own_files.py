@@ -86,15 +86,8 @@ def link(agent_folder: Path, name: str, target: Path) -> None:
 
 def read(agent_folder: Path, name: str, *, most_bytes: int) -> bytes | None:
     """What the file *name* has; None: it is larger, no plain file, gone, or behind a link."""
-    parent, _, last = name.rpartition("/")
-    try:
-        with folder(agent_folder, parent, make=False) as parent_fd:
-            file = open_plain(parent_fd, last)
-    except OSError:
-        return None
-    with file:
-        found = file.read(most_bytes + 1)
-    return found if len(found) <= most_bytes else None
+    found = read_beginning(agent_folder, name, most_bytes=most_bytes + 1)
+    return found[0] if found is not None and len(found[0]) <= most_bytes else None
 
 
 def read_beginning(agent_folder: Path, name: str, *, most_bytes: int) -> tuple[bytes, int] | None:

@@ -11,6 +11,21 @@ FailureCode = Literal[
     "runaway", "context_too_long", "auth", "quota", "budget", "bad_config", "not_installed", "model_not_found",
 ]  # fmt: skip
 
+_BY_STATUS: Mapping[int, FailureCode] = {
+    401: "auth",
+    402: "quota",
+    403: "auth",
+    404: "model_not_found",
+    413: "context_too_long",
+    429: "rate_limited",
+}
+
+
+def of_status(status: int, otherwise: FailureCode = "error") -> FailureCode:
+    """The word for an HTTP status with which a host of models refused, as programs pass it on."""
+    return "overloaded" if status >= 500 else _BY_STATUS.get(status, otherwise)
+
+
 EndedBy = Literal["agent", "postroom", "system"]
 """Who ended an attempt: the agent (its program or model), Postroom (a limit), the system (a signal from elsewhere)."""
 

@@ -6,17 +6,14 @@ caller owns the transaction, and kicks ``deliver``.
 
 import apsw
 
-from shared.core import content, ids
-from shared.core.content import ResponseContent
 from shared.db.engine.connection import rows
 from shared.db.platforms import progress_lines
 from shared.db.platforms.progress_lines import ProgressLine
 from shared.db.queue import claims, responses
 from shared.db.queue.claims import Claim
 from shared.db.queue.message_row import Message
-from shared.db.queue.responses import NewResponse
 from shared.db.views import own_responses
-from shared.db.views.own_responses import OwnResponse
+from shared.queue.replies import beside
 
 
 def show(conn: apsw.Connection, claim: Claim, person: Message, text: str, *, now_ms: int) -> bool:
@@ -25,12 +22,12 @@ def show(conn: apsw.Connection, claim: Claim, person: Message, text: str, *, now
         return False
     line = progress_lines.of_turn(conn, claim.token)
     if line is None:
-        row = responses.enqueue(conn, _response(person, text, {}), now_ms=now_ms)
+        row = responses.enqueue(conn, beside(person, text, {}), now_ms=now_ms)
         progress_lines.add(conn, ProgressLine(claim.token, claim.agent, claim.session_id, row, row))
         return True
     if not all(_is_sent(conn, row) for row in {line.response, line.changed_by}):
         return False
-    row = responses.enqueue(conn, _response(person, text, {"edits": line.response}), now_ms=now_ms)
+    row = responses.enqueue(conn, beside(person, text, {"edits": line.response}), now_ms=now_ms)
     progress_lines.change(conn, claim.token, row)
     return True
 
@@ -47,20 +44,7 @@ def remove_old(conn: apsw.Connection, *, now_ms: int) -> int:
         if shown is None:
             progress_lines.delete(conn, line.turn)
         else:
-            row = responses.enqueue(conn, _response(shown, "", {"removes": line.response}), now_ms=now_ms)
+            row = responses.enqueue(conn, beside(shown, "", {"removes": line.response}), now_ms=now_ms)
             progress_lines.change(conn, line.turn, row)
             removed += 1
     return removed
-
-
-def _response(place: Message | OwnResponse, text: str, carried: ResponseContent) -> NewResponse:
-    return NewResponse(
-        message_id=ids.new("proactive"),
-        channel=place.channel,
-        chat_id=place.chat_id,
-        platform_id=place.platform_id,
-        thread_id=place.thread_id,
-        sender=place.sender,
-        message=text,
-        content=content.encode(carried),
-    )

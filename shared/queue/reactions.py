@@ -5,13 +5,13 @@ from contextlib import suppress
 import apsw
 
 from shared.channels import registry
-from shared.core import content, ids
 from shared.core.content import Reaction
 from shared.core.errors import ConfigInvalid, NotFound, PermanentError, WrongState
 from shared.db.queue import claims, messages
 from shared.db.queue.message_row import Message
 from shared.db.queue.responses import NewResponse
 from shared.db.views.own_responses import OwnResponse
+from shared.queue.replies import beside
 
 _VARIATION = "\ufe0f"  # says "as a picture"; platforms list their emoji without it
 
@@ -39,7 +39,7 @@ def to_message(asked: Message, emoji: str | None, *, agent: str | None, session_
     if asked.chat_id is None or asked.platform_message_id is None:
         raise WrongState(f"message {asked.message_id} is on no platform that has reactions: say it in words")
     reaction = Reaction(emoji=checked(asked.channel, emoji), message_id=asked.platform_message_id, row=None)
-    return _response(asked, reaction, agent=agent, session_id=session_id)
+    return beside(asked, reaction["emoji"] or "", {"reaction": reaction}, agent=agent, session_id=session_id)
 
 
 def to_response(said: OwnResponse, emoji: str | None, *, agent: str | None, session_id: int | None) -> NewResponse:
@@ -52,24 +52,7 @@ def to_response(said: OwnResponse, emoji: str | None, *, agent: str | None, sess
     if said.chat_id is None or said.status in ("dead", "deleted"):
         raise WrongState(f"message {said.id} is not in a chat with reactions, or was never delivered")
     reaction = Reaction(emoji=checked(said.channel, emoji), message_id=None, row=said.id)
-    return _response(said, reaction, agent=agent, session_id=session_id)
-
-
-def _response(
-    place: Message | OwnResponse, reaction: Reaction, *, agent: str | None, session_id: int | None
-) -> NewResponse:
-    return NewResponse(
-        message_id=ids.new("proactive"),
-        channel=place.channel,
-        chat_id=place.chat_id,
-        platform_id=place.platform_id,
-        thread_id=place.thread_id,
-        sender=place.sender,
-        message=reaction["emoji"] or "",
-        agent=agent,
-        session_id=session_id,
-        content=content.encode({"reaction": reaction}),
-    )
+    return beside(said, reaction["emoji"] or "", {"reaction": reaction}, agent=agent, session_id=session_id)
 
 
 def checked(channel: str, emoji: str | None) -> str | None:

@@ -4,10 +4,34 @@ from collections.abc import Sequence
 
 from shared.channels import outgoing_files
 from shared.channels.base import OutgoingFile
-from shared.core import content
+from shared.core import content, ids
 from shared.core.content import ResponseContent
 from shared.db.queue.message_row import Message
 from shared.db.queue.responses import NewResponse
+from shared.db.views.own_responses import OwnResponse
+
+
+def beside(
+    place: Message | OwnResponse,
+    text: str,
+    carried: ResponseContent,
+    *,
+    agent: str | None = None,
+    session_id: int | None = None,
+) -> NewResponse:
+    """A response at the place of an earlier message that answers nothing: a line of progress, a reaction."""
+    return NewResponse(
+        message_id=ids.new("proactive"),
+        channel=place.channel,
+        chat_id=place.chat_id,
+        platform_id=place.platform_id,
+        thread_id=place.thread_id,
+        sender=place.sender,
+        message=text,
+        agent=agent,
+        session_id=session_id,
+        content=content.encode(carried),
+    )
 
 
 def response(

@@ -6,12 +6,12 @@ Source: https://discord.com/developers/docs/interactions/receiving-and-respondin
 from typing import Any
 
 from emulator.platforms.discord import component_tree
+from emulator.platforms.discord.guild_objects import PERMISSIONS, member
 from emulator.platforms.discord.objects import DiscordObjects
 from emulator.platforms.initial_people import GUILD_ID
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson
 
 PING, COMMAND, COMPONENT, AUTOCOMPLETE, SUBMIT = 1, 2, 3, 4, 5
-_PERMISSIONS = "2248473465835073"
 
 
 def ping(application_id: str, *, id_: str, token: str) -> dict[str, Any]:
@@ -80,26 +80,8 @@ def interaction(
         "guild_id": GUILD_ID,
         "guild": {"id": GUILD_ID, "features": [], "locale": "en-US"},
         "guild_locale": "en-US",
-        "member": _member(user),
-        "app_permissions": _PERMISSIONS,
+        "member": {**member(user), "permissions": PERMISSIONS},
+        "app_permissions": PERMISSIONS,
         "context": 0,
         "authorizing_integration_owners": {"0": GUILD_ID},
-    }
-
-
-def _member(user: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "user": user,
-        "nick": None,
-        "avatar": None,
-        "banner": None,
-        "roles": [],
-        "deaf": False,
-        "mute": False,
-        "joined_at": "2026-01-02T03:04:05.678000+00:00",
-        "premium_since": None,
-        "flags": 0,
-        "pending": False,
-        "permissions": _PERMISSIONS,
-        "communication_disabled_until": None,
     }

@@ -32,7 +32,7 @@ async def get_calendar(service: Service, *, query: CalendarQuery, request: Reque
     found = partial(
         run_calendar.read, since_ms=since_ms, days=query.days, timezone=service.settings.timezone, now_ms=now_ms
     )
-    return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
+    return await service.background_reads.read(found, request.receive)
 
 
 ENDPOINTS = (get_calendar,)

@@ -65,7 +65,7 @@ class FindQuery(Query):
 def _list_of(state: work.State, what: str) -> Endpoint:
     async def run(service: Service, *, query: FilterQuery, request: Request) -> list[WorkRow]:
         wanted = partial(_read_messages, state=state, query=query, now_ms=service.now_ms())
-        return await service.background_reads.read(lambda conn, _: wanted(conn), request.receive)
+        return await service.background_reads.read(wanted, request.receive)
 
     run.__name__ = f"get_{state}"
     run.__doc__ = f"List {what}, newest first, each with the reason why it is in the list."
@@ -85,7 +85,7 @@ def _read_answers(
 def _answers_of(state: Literal["waiting", "dead"], path: str, what: str) -> Endpoint:
     async def run(service: Service, *, query: FilterQuery, request: Request) -> list[AnswerRow]:
         found = partial(_read_answers, state=state, query=query, now_ms=service.now_ms())
-        return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
+        return await service.background_reads.read(found, request.receive)
 
     run.__name__ = f"get_{path}"
     run.__doc__ = f"List {what}"
@@ -100,14 +100,14 @@ async def get_log(service: Service, *, id: int, query: LogQuery, request: Reques
         conversation.read, chat_id=id, words=query.q, channel=channel, platform_id=platform_id, cursor=query.cursor,
         before_ms=query.before, limit=query.limit, now_ms=service.now_ms(),
     )  # fmt: skip
-    return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
+    return await service.background_reads.read(found, request.receive)
 
 
 @endpoint("GET", "/api/lists/chats", _BUSY)
 async def get_places(service: Service, *, query: PlacesQuery, request: Request) -> list[TalkPlace]:
     """List the conversations by what was said last, among the newest 5 000 messages and answers; then the others."""
     found = partial(conversations.latest, limit=query.limit, now_ms=service.now_ms())
-    return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
+    return await service.background_reads.read(found, request.receive)
 
 
 @endpoint("GET", "/api/lists/unanswered", _BUSY)
@@ -117,21 +117,21 @@ async def get_unanswered(service: Service, *, query: UnansweredQuery, request: R
         unanswered.read, what=query.what, code=query.code, cursor=query.cursor, before_ms=query.before,
         limit=query.limit, now_ms=service.now_ms(),
     )  # fmt: skip
-    return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
+    return await service.background_reads.read(found, request.receive)
 
 
 @endpoint("GET", "/api/find", _BUSY)
 async def get_found(service: Service, *, query: FindQuery, request: Request) -> Found:
     """Find chats and people by a part of the name, or by the platform's id, newest first."""
     found = partial(conversations.find, words=query.q, limit=query.limit)
-    return await service.background_reads.read(lambda conn, _: found(conn), request.receive)
+    return await service.background_reads.read(found, request.receive)
 
 
 @endpoint("GET", "/api/messages/{id}/turns", {404: "there is no such message", **_BUSY})
 async def get_turns(service: Service, *, id: str, request: Request) -> MessageTurns:
     """Read when the turns over a message began, and what they did with their tools, oldest first."""
     row = messages.known(service.reader, id)
-    return await service.background_reads.read(lambda conn, _: message_turns.read(conn, row), request.receive)
+    return await service.background_reads.read(lambda conn: message_turns.read(conn, row), request.receive)
 
 
 ENDPOINTS = (

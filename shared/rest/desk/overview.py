@@ -99,7 +99,7 @@ async def get_overview(service: Service, *, request: Request) -> Overview:
         settled = service.settled_usage
         is_past = service.past is not None
         rows = partial(_read, settings=service.settings, said=said, settled=settled, is_past=is_past, now_ms=now_ms)
-        return await service.background_reads.read(lambda conn, _: _timed(rows, conn), request.receive)
+        return await service.background_reads.read(lambda conn: _timed(rows, conn), request.receive)
 
     found: Overview = await service.overview.get(read, now_ms=clock.now_ms())
     return found

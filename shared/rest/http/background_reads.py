@@ -41,7 +41,11 @@ class BackgroundReads:
         self._is_closed = False
         self.spent_s = 0.0  # of processor time, by all reads so far
 
-    async def read(self, work: Callable[[apsw.Connection, IsAbandoned], T], receive: Receive) -> T:
+    async def read(self, work: Callable[[apsw.Connection], T], receive: Receive) -> T:
+        """As ``read_long``, for *work* that ends soon."""
+        return await self.read_long(lambda conn, _: work(conn), receive)
+
+    async def read_long(self, work: Callable[[apsw.Connection, IsAbandoned], T], receive: Receive) -> T:
         """Run *work* in a thread and return its result. *work* asks often whether it is abandoned, and then ends.
 
         Raises:

@@ -40,7 +40,7 @@ async def get_metrics(service: Service, *, request: Request) -> MetricsText:
     )
     is_open_metrics = "application/openmetrics-text" in request.headers.get("accept", "")
 
-    def write(conn: apsw.Connection, _: object) -> str:
+    def write(conn: apsw.Connection) -> str:
         with savepoint(conn):  # of one instant
             facts = _read(conn, service.settings, service.settled_usage, known)
         return exposition.text(families(facts), is_open_metrics=is_open_metrics)

@@ -61,7 +61,7 @@ async def get_dropped(service: Service, *, query: DroppedQuery, request: Request
 
     if query.senderId is None and platform_id is None:
         return work(service.reader)
-    return await service.background_reads.read(lambda conn, _: work(conn), request.receive)
+    return await service.background_reads.read(work, request.receive)
 
 
 def place_of(conn: apsw.Connection, chat_id: int) -> tuple[str, str]:

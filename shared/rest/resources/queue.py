@@ -107,7 +107,7 @@ async def queue_agents(service: Service) -> list[AgentQueue]:
 async def queue_pending(service: Service, *, query: PendingQuery, request: Request) -> list[WaitingMessage]:
     """List the pending messages, scheduled ones included, oldest first, each with what it waits for."""
     now_ms = service.now_ms()
-    return await service.background_reads.read(lambda conn, _: _waiting(conn, query, now_ms=now_ms), request.receive)
+    return await service.background_reads.read(lambda conn: _waiting(conn, query, now_ms=now_ms), request.receive)
 
 
 def _waiting(conn: apsw.Connection, query: PendingQuery, *, now_ms: int) -> list[WaitingMessage]:
@@ -142,7 +142,7 @@ async def kill(service: Service, *, id: int) -> KilledTurn:
 async def queue_dead(service: Service, *, query: QueueQuery, request: Request) -> list[DeadMessageView]:
     """List the dead messages, newest first, each with the reason."""
     now_ms = service.now_ms()
-    return await service.background_reads.read(lambda conn, _: _dead(conn, query, now_ms=now_ms), request.receive)
+    return await service.background_reads.read(lambda conn: _dead(conn, query, now_ms=now_ms), request.receive)
 
 
 def _dead(conn: apsw.Connection, query: QueueQuery, *, now_ms: int) -> list[DeadMessageView]:

@@ -59,7 +59,7 @@ async def get_search(service: Service, *, query: SearchQuery, request: Request) 
     def work(conn: apsw.Connection, is_abandoned: IsAbandoned) -> SearchPage:
         return _search(conn, query, is_abandoned)
 
-    return await service.background_reads.read(work, request.receive)
+    return await service.background_reads.read_long(work, request.receive)
 
 
 def _search(conn: apsw.Connection, query: SearchQuery, is_abandoned: IsAbandoned) -> SearchPage:

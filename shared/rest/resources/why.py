@@ -104,7 +104,7 @@ async def get_why(service: Service, *, query: WhyQuery, request: Request) -> lis
     if named is not None:
         return [_with_page(named, service.settings)]
     found = await service.background_reads.read(
-        lambda conn, _: _search(conn, of, limit=query.limit, now_ms=now_ms), request.receive
+        lambda conn: _search(conn, of, limit=query.limit, now_ms=now_ms), request.receive
     )
     return [_with_page(each, service.settings) for each in found]
 

@@ -1,22 +1,12 @@
 """What an error of claude means for the turn, in our words. Its own text is for operators only, never an answer."""
 
-from collections.abc import Mapping
-
 from shared.agents.base import Failed
 from shared.agents.providers.claude.stream import ClaudeLimit, ClaudeResult
-from shared.core.failures import FailureCode
+from shared.core.failures import FailureCode, of_status
 from shared.core.text import redaction
 
 _LONGEST = 300  # characters of its text
 
-_BY_STATUS: Mapping[int, FailureCode] = {
-    401: "auth",
-    403: "auth",
-    402: "quota",
-    404: "model_not_found",
-    413: "context_too_long",
-    429: "rate_limited",
-}
 # What it says where the host gave no status. The first that is in the text counts.
 _BY_TEXT: tuple[tuple[str, FailureCode], ...] = (
     ("No conversation found with session ID", "session_lost"),
@@ -47,7 +37,7 @@ def code_of(result: ClaudeResult) -> FailureCode:
     by_text = next((code for text, code in _BY_TEXT if text in result.text), None)
     if result.status is None or (result.status == 400 and by_text == "context_too_long"):
         return by_text or "error"
-    return "overloaded" if result.status >= 500 else _BY_STATUS.get(result.status, "error")
+    return of_status(result.status)
 
 
 def of_last_words(reason: str) -> FailureCode | None:

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from shared.agents.base import Failed
-from shared.core.failures import FailureCode
+from shared.core.failures import FailureCode, of_status
 from shared.core.text import redaction
 
 _LONGEST = 300  # characters of its text
@@ -32,14 +32,6 @@ _BY_INFO: Mapping[str, FailureCode] = {
     "responseStreamConnectionFailed": "network",
     "responseStreamDisconnected": "malformed",
     "responseTooManyFailedAttempts": "overloaded",
-}
-_BY_STATUS: Mapping[int, FailureCode] = {
-    401: "auth",
-    402: "quota",
-    403: "auth",
-    404: "model_not_found",
-    413: "context_too_long",
-    429: "rate_limited",
 }
 # What it says where it gives no word, and what codex exec says. The first that is in the text counts.
 _BY_TEXT: tuple[tuple[str, FailureCode], ...] = (
@@ -102,7 +94,7 @@ def _word(info: object) -> tuple[str, int | None]:
 
 def _of_word(word: str, status: int | None, text: str) -> FailureCode:
     if status is not None:
-        return _of_status(status, _BY_INFO.get(word, "error"))
+        return of_status(status, _BY_INFO.get(word, "error"))
     known = _BY_INFO.get(word)
     return known if known is not None else _of_text(text)
 
@@ -110,12 +102,8 @@ def _of_word(word: str, status: int | None, text: str) -> FailureCode:
 def _of_text(text: str) -> FailureCode:
     status = _STATUS.search(text)
     if status is not None:
-        return _of_status(int(status[1]), "error")
+        return of_status(int(status[1]))
     return next((code for words, code in _BY_TEXT if words in text), "error")
-
-
-def _of_status(status: int, otherwise: FailureCode) -> FailureCode:
-    return "overloaded" if status >= 500 else _BY_STATUS.get(status, otherwise)
 
 
 def _short(text: str) -> str:

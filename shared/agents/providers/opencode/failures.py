@@ -5,20 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.agents.base import Failed
-from shared.core.failures import FailureCode
+from shared.core.failures import FailureCode, of_status
 from shared.core.text import redaction
 
 _LONGEST = 300  # characters of its text
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
-_BY_STATUS: Mapping[int, FailureCode] = {
-    401: "auth",
-    402: "quota",
-    403: "auth",
-    404: "model_not_found",
-    413: "context_too_long",
-    429: "rate_limited",
-}
 _BY_NAME: Mapping[str, FailureCode] = {
     "ProviderAuthError": "auth",
     "ContextOverflowError": "context_too_long",
@@ -47,8 +39,7 @@ def of_error(error: Mapping[str, Any]) -> Failed:
     )
     status = about.get("statusCode")
     if isinstance(status, int):
-        code = "overloaded" if status >= 500 else _BY_STATUS.get(status, "error")
-        return Failed(_reason(text), retryable=status != 400, code=code)
+        return Failed(_reason(text), retryable=status != 400, code=of_status(status))
     return Failed(_reason(text), code=_BY_NAME.get(name) or of_text(text))
 
 

@@ -130,7 +130,7 @@ async def get_alerts(service: Service, *, query: LimitQuery, request: Request) -
         told = tellings.of_alerts(conn, [each.id for each in found])
         return [_alert(conn, each, told, url, now_ms) for each in found]
 
-    return await service.background_reads.read(lambda conn, _: work(conn), request.receive)
+    return await service.background_reads.read(work, request.receive)
 
 
 @endpoint("GET", "/api/alerts/routes")

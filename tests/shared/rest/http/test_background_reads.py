@@ -51,7 +51,7 @@ async def listening(background_reads, **works):
     """A real server of *works* by path; its port."""
 
     async def answer(request):
-        return JSONResponse(await background_reads.read(works[request.path_params["name"]], request.receive))
+        return JSONResponse(await background_reads.read_long(works[request.path_params["name"]], request.receive))
 
     app = Starlette(routes=[Route("/{name}", answer)])
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
@@ -111,9 +111,9 @@ def test_a_waiting_caller_gets_the_next_slot(db, conn, until):
 
     async def go():
         background_reads = BackgroundReads(db, slots=1, patience_s=LONG_S)
-        first = asyncio.create_task(background_reads.read(slow, stays))
+        first = asyncio.create_task(background_reads.read_long(slow, stays))
         await until(slow.begun.is_set)
-        second = asyncio.create_task(background_reads.read(quick, stays))
+        second = asyncio.create_task(background_reads.read_long(quick, stays))
         await asyncio.sleep(0)
         slow.end.set()
         return await asyncio.gather(first, second)
@@ -129,12 +129,12 @@ def test_a_caller_that_disconnects_while_waiting_takes_no_slot(db, conn, until):
 
     async def go():
         background_reads = BackgroundReads(db, slots=1, patience_s=LONG_S)
-        first = asyncio.create_task(background_reads.read(slow, stays))
+        first = asyncio.create_task(background_reads.read_long(slow, stays))
         await until(slow.begun.is_set)
         with pytest.raises(HTTPException, match="disconnected"):
-            await background_reads.read(quick, leaves)
+            await background_reads.read_long(quick, leaves)
         slow.end.set()
-        return await first, await background_reads.read(quick, stays)
+        return await first, await background_reads.read_long(quick, stays)
 
     assert asyncio.run(go()) == ("slow", "quick")
 
@@ -145,17 +145,17 @@ def test_a_slot_is_free_only_when_its_thread_has_ended(db, conn, until):
 
     async def go():
         background_reads = BackgroundReads(db, slots=1, patience_s=0.01)
-        first = asyncio.create_task(background_reads.read(slow, stays))
+        first = asyncio.create_task(background_reads.read_long(slow, stays))
         await until(slow.begun.is_set)
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
         with pytest.raises(HTTPException, match="too many long reads"):
-            await background_reads.read(quick, stays)
+            await background_reads.read_long(quick, stays)
         slow.end.set()
         while True:
             with contextlib.suppress(HTTPException):
-                return await background_reads.read(quick, stays)
+                return await background_reads.read_long(quick, stays)
 
     assert asyncio.run(go()) == "quick"
 
@@ -174,8 +174,8 @@ def test_a_read_that_fails_frees_its_slot(db, conn):
     async def go():
         background_reads = BackgroundReads(db, slots=1, patience_s=LONG_S)
         with pytest.raises(LookupError):
-            await background_reads.read(broken, stays)
-        return await background_reads.read(quick, stays)
+            await background_reads.read_long(broken, stays)
+        return await background_reads.read_long(quick, stays)
 
     assert asyncio.run(go()) == "quick"
 
@@ -186,7 +186,7 @@ def test_connections_stay_open_until_the_end(db, conn):
 
     async def go():
         background_reads = BackgroundReads(db, slots=1, patience_s=LONG_S)
-        first, second = [await background_reads.read(which, stays) for _ in range(2)]
+        first, second = [await background_reads.read_long(which, stays) for _ in range(2)]
         background_reads.close()
         return first, second
 
@@ -205,7 +205,7 @@ def test_the_connection_of_a_read_that_outlives_the_others_is_closed_when_it_end
 
     async def go():
         background_reads = BackgroundReads(db, slots=1, patience_s=LONG_S)
-        reading = asyncio.create_task(background_reads.read(remembered, stays))
+        reading = asyncio.create_task(background_reads.read_long(remembered, stays))
         await until(slow.begun.is_set)
         background_reads.close()
         slow.end.set()
@@ -223,7 +223,7 @@ def test_searches_use_these_slots(serving, conn, db, until):
         async with serving(api) as client:
             service = api._service.get()
             service.background_reads = BackgroundReads(db, slots=1, patience_s=0.01)
-            first = asyncio.create_task(service.background_reads.read(slow, stays))
+            first = asyncio.create_task(service.background_reads.read_long(slow, stays))
             await until(slow.begun.is_set)
             refused = await client.get("/api/search?q=word")
             slow.end.set()

@@ -115,7 +115,7 @@ def test_a_search_ends_when_its_caller_disconnects(conn, said):
     class BackgroundReads:
         """The caller disconnects after four lines."""
 
-        async def read(self, work, receive):
+        async def read_long(self, work, receive):
             return work(conn, lambda: looked.append(1) or len(looked) == 4)
 
     asked = search.get_search.run(
