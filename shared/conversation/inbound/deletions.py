@@ -47,7 +47,7 @@ def handle(conn: apsw.Connection, channel: str, event: Event, policy: AccessPoli
     wired_chat = wirings.find_chat(conn, channel, event.platform_id)
     whole_id = stored_albums.message_of(conn, channel, event.platform_id, ref) or ref
     known = originals.find(conn, channel, event.platform_id, whole_id)
-    wired = versions.wirings_of(wired_chat, known, also_context=True)
+    wired = versions.wirings_of(wired_chat, known)
     effects = [effect for each in wired for effect in _decide(event, each, known)]
     effects = effects if known else [Drop("message_unknown")]
     chat = wired_chat.chat if wired_chat is not None else None

@@ -36,6 +36,7 @@ from shared.conversation.routing.effects import (
     WithinLimits,
 )
 from shared.conversation.routing.offers import Offer, make_offer
+from shared.conversation.routing.recipients import Recipient
 from shared.core.policy import AccessPolicy
 from shared.db.access import albums as stored_albums
 from shared.db.access import held_events
@@ -151,7 +152,9 @@ def _decide(
     is_unseen: bool,
 ) -> Iterator[Effect]:
     """The effects of the edit on these agents of the chat."""
-    addressee = recipients.only_wired(recipients.read_addressee(conn, event), wired)
+    asked = {original.agent for original in known if original.trigger}
+    there = [each for each in wired if each.id != versions.GONE or each.agent in asked]
+    addressee = recipients.only_wired(recipients.read_addressee(conn, event), there)
     stuck = recipients.read_stuck(conn, event, wired)
     sender = people.standing(conn, channel, event.sender_id)
     authors = quotations.read_authors(conn, channel, event, chat)
@@ -159,8 +162,9 @@ def _decide(
         mine = [original for original in known if original.agent == each.agent]
         whole = versions.edited(event, *versions.parts_of(mine))
         chosen = recipients.choose(whole, [each], addressee, stuck).recipients
-        asked = any(original.trigger for original in mine)
-        taken = recipients.answering(whole, each, addressee) if asked or not chosen else chosen[0]
+        if each.id == versions.GONE:
+            chosen = [Recipient(each, False, whole.text)]
+        taken = recipients.answering(whole, each, addressee) if each.agent in asked or not chosen else chosen[0]
         offer = make_offer(whole, chat, taken, sender, authors)
         step = judge(mine, offer, engages=bool(chosen and chosen[0].trigger), takes=bool(chosen), is_unseen=is_unseen)
         yield from (_isolated(each.agent, effect) for effect in _effects(step, mine, offer, is_held=is_held))

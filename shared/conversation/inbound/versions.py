@@ -81,21 +81,21 @@ def parts_of(mine: Sequence[Original]) -> tuple[Sequence[MessagePiece], Sequence
     return (pieces, content.readable_list(mine[0].files)) if pieces else ((), ())
 
 
-def wirings_of(wired_chat: WiredChat | None, given: Sequence[Original], *, also_context: bool = False) -> list[Wiring]:
-    """The wirings of the chat, and one in place of each that was deleted while a message still waits for its agent.
+GONE = 0
+"""The id of what stands in place of a wiring that was deleted."""
 
-    That agent answers the message all the same, so it must know what the sender changed.
 
-    Args:
-        also_context: where context waits too, which a turn of the agent may still take along. Not for an edit: one that
-            names the bot would engage an agent that does not answer there any more.
+def wirings_of(wired_chat: WiredChat | None, given: Sequence[Original]) -> list[Wiring]:
+    """The wirings of the chat, and one in place of each that was deleted while its agent had the message still to read.
+
+    A turn of that agent has it or may take it, so it must know what the sender changed. An edit does not address it.
     """
     if wired_chat is None:
         return []
     wired = {each.agent: each for each in wired_chat.wirings}
     for each in given:
-        if each.waits and (each.trigger or also_context) and each.agent not in wired:
-            wired[each.agent] = Wiring(0, wired_chat.chat.id, each.agent, 0)
+        if (each.waits or each.status == "processing") and each.agent not in wired:
+            wired[each.agent] = Wiring(GONE, wired_chat.chat.id, each.agent, 0, session_mode=each.session_mode)
     return list(wired.values())
 
 

@@ -8,6 +8,7 @@ import apsw
 from shared.core import content
 from shared.core.content import MessageContent, ResponseContent
 from shared.db.engine.connection import rows, scalar
+from shared.db.roster.wirings import SessionMode
 
 SEARCHED = 20_000
 """Rows. No index holds the platforms' ids, because it would cost every message, and people change what they wrote
@@ -15,7 +16,11 @@ lately. What waits or runs is found however old it is."""
 
 
 class Original(NamedTuple):
-    """A message that an agent was given of it, as it is now."""
+    """A message that an agent was given of it, as it is now.
+
+    Attributes:
+        session_mode: of a wiring that leads to its session.
+    """
 
     id: int
     message_id: str
@@ -29,6 +34,7 @@ class Original(NamedTuple):
     message: str
     content: MessageContent
     files: str
+    session_mode: SessionMode = "shared"
 
     @property
     def waits(self) -> bool:
@@ -36,24 +42,28 @@ class Original(NamedTuple):
         return self.status in ("pending", "paused")
 
 
-_NEWEST = """
-    SELECT id, message_id, agent, session_id, status, trigger, thread_id, sender, sender_id, message, content,
-           files
+_COLUMNS = """
+    id, message_id, agent, session_id, status, trigger, thread_id, sender, sender_id, message, content, files,
+    (SELECT CASE WHEN s.chat_id IS NULL THEN 'agent-shared' WHEN s.thread_id IS NULL THEN 'shared' ELSE 'per-thread' END
+       FROM sessions s
+      WHERE s.id = messages.session_id)
+"""
+_NEWEST = f"""
+    SELECT {_COLUMNS}
       FROM messages
      WHERE id > (SELECT max(id) FROM messages) - :searched
        AND platform_message_id = :message AND channel = :channel AND platform_id = :platform_id AND from_agent IS NULL
      ORDER BY id DESC
      LIMIT 100
-"""
-OPEN = """
-    SELECT id, message_id, agent, session_id, status, trigger, thread_id, sender, sender_id, message, content,
-           files
+"""  # noqa: S608 - columns of ours
+OPEN = f"""
+    SELECT {_COLUMNS}
       FROM messages INDEXED BY messages_open
      WHERE trigger = 1 AND (status = 'pending' OR status = 'processing')
        AND platform_message_id = :message AND channel = :channel AND platform_id = :platform_id AND from_agent IS NULL
      ORDER BY id DESC
      LIMIT 100
-"""
+"""  # noqa: S608 - columns of ours
 
 
 def find(conn: apsw.Connection, channel: str, platform_id: str, platform_message_id: str) -> list[Original]:
@@ -64,8 +74,8 @@ def find(conn: apsw.Connection, channel: str, platform_id: str, platform_message
 
 
 def _original(row: Sequence[Any]) -> Original:
-    *fields, kept, files = row
-    found = Original._make([*fields, content.readable(kept), files])
+    *fields, kept, files, mode = row
+    found = Original._make([*fields, content.readable(kept), files, mode])
     return found._replace(trigger=bool(found.trigger))
 
 

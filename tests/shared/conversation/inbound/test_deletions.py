@@ -46,6 +46,14 @@ def test_a_deletion_takes_context_from_an_agent_whose_wiring_is_gone(conn):
     assert [each.message for each in claim(conn).batch] == ["@bot go"]
 
 
+def test_a_turn_is_told_of_a_deletion_where_the_wiring_of_its_agent_is_gone(conn, chat):
+    take(conn, sent())
+    running = claim(conn)
+    unwire(conn)
+    assert take(conn, deletion()).stored == 1
+    assert claims.next_to_tell(conn, running, now_ms=NOW) == 2
+
+
 @pytest.mark.parametrize("end", [claim, complete])
 def test_a_deletion_of_a_message_that_runs_or_is_answered_is_context(conn, chat, end):
     take(conn, sent())

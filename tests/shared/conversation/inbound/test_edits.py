@@ -8,8 +8,18 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims
 from tests.shared.conversation.inbound.test_albums_of_events import due, kept, piece, recorded
 from tests.shared.conversation.inbound.test_events import LIMITED, take
-from tests.shared.conversation.routing.router.kit import OPEN, WIRE, become, event, make_chat, reasons, unwire, wire
-from tests.support import NOW, column
+from tests.shared.conversation.routing.router.kit import (
+    IN_THREAD,
+    OPEN,
+    WIRE,
+    become,
+    event,
+    make_chat,
+    reasons,
+    unwire,
+    wire,
+)
+from tests.support import LEASE, NOW, column
 from tests.support import take as claim
 
 EDITED = "what the person wrote then"
@@ -105,8 +115,31 @@ def test_an_edit_of_context_that_names_the_bot_engages_no_agent_whose_wiring_is_
     unwire(conn)
     wire(conn, group, "helper", engage_mode="mention")
     take(conn, edit(is_group=True))
-    assert stored(conn)[0] == ("first", 0, "pending")
+    assert stored(conn)[0] == (EDITED, 0, "pending")
     assert column(conn, "SELECT agent FROM messages WHERE trigger = 1 AND agent <> 'helper'") == []
+
+
+def test_an_edit_that_names_an_agent_whose_wiring_is_gone_addresses_those_that_are_there(conn):
+    group = make_chat(conn, is_group=True)
+    for agent in ("assistant", "helper"):
+        wire(conn, group, agent, engage_mode="mention", ignored_message_policy="accumulate")
+    take(conn, sent(is_group=True, is_mention=False))
+    unwire(conn)
+    take(conn, edit("@assistant go", is_group=True))
+    assert rows(conn, "SELECT agent, message FROM messages WHERE trigger = 1") == [("helper", "@assistant go")]
+
+
+@pytest.mark.parametrize("mode", ["shared", "per-thread", "agent-shared"])
+def test_a_turn_is_told_of_an_edit_where_the_wiring_of_its_agent_is_gone(conn, mode):
+    wire(conn, make_chat(conn, is_group=True), session_mode=mode)
+    take(conn, sent(**IN_THREAD))
+    (session,) = column(conn, "SELECT id FROM sessions")
+    with transaction(conn):
+        running = claims.claim(conn, "assistant", session, token="t", now_ms=NOW, lease_ms=LEASE, limit=1)
+    unwire(conn)
+    assert take(conn, edit(**IN_THREAD)).stored == 1
+    assert about(conn) == [{"message_id": running.batch[0].message_id, "as": "edits"}]
+    assert claims.next_to_tell(conn, running, now_ms=NOW) == 2
 
 
 def test_an_edit_of_an_answered_message_is_no_first_message_where_the_wiring_is_gone(conn, chat):
