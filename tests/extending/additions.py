@@ -3,17 +3,29 @@
 CHANNEL = '''
     """Pigeon: a platform that signs with a secret and speaks JSON."""
 
+    import hmac
     import json
 
     from pydantic import SecretStr
 
     from shared.channels import platform_api
+    from shared.channels.account_settings import AccountSettings
     from shared.channels.base import Event, Part, PlainChannel, Received, Sent, WebhookReply
-    from shared.core.errors import PayloadInvalid, PermanentError, SignatureInvalid, TokenRefused
-    from shared.core.settings import FromEnvironment
+    from shared.channels.manifest import Manifest, ManifestSetting
+    from shared.core.errors import OutcomeUnknown, PayloadInvalid, PermanentError, SignatureInvalid, TokenRefused
+
+    MANIFEST = Manifest(
+        platform="pigeon",
+        title="Pigeon",
+        settings=(
+            ManifestSetting("SECRET", "What you and the loft keeper agreed on.", is_secret=True),
+            ManifestSetting("API_BASE", "The address of the loft."),
+        ),
+        steps=("Buy a loft.",),
+    )
 
 
-    class PigeonSettings(FromEnvironment):
+    class PigeonSettings(AccountSettings):
         env_prefix = "PIGEON_"
 
         secret: SecretStr
@@ -21,14 +33,16 @@ CHANNEL = '''
 
 
     class Pigeon(PlainChannel):
-        name = platform = "pigeon"
-        unreadable = WebhookReply(status=400)
+        platform = "pigeon"
+        unreadable = WebhookReply()
 
-        def __init__(self, settings):
-            self._settings = settings
+        def __init__(self, settings, name):
+            self.name = name
+            self._secret, self._base = settings.secret.get_secret_value(), settings.api_base
 
         def receive(self, request, *, now_ms):
-            if request.headers.get("x-pigeon-secret") != self._settings.secret.get_secret_value():
+            given = request.headers.get("x-pigeon-secret", "").encode("utf-8", "surrogatepass")
+            if not hmac.compare_digest(given, self._secret.encode()):
                 raise SignatureInvalid("the X-Pigeon-Secret header is missing or wrong")
             try:
                 note = json.loads(request.body)
@@ -46,23 +60,28 @@ CHANNEL = '''
             return Received((event,))
 
         def render(self, text, files=()):
-            return (Part(text, files=tuple(files)),)
+            return (Part(text),) if text.strip() else ()
 
         async def send(self, part, to, client, *, now_ms):
-            body = {"loft": to.platform_id, "text": part.text}
-            answer = await platform_api.call(client, "Pigeon", "POST", f"{self._settings.api_base}/send", body, {})
-            if answer.status != 200:
-                raise PermanentError(f"Pigeon answered {answer.status}")
-            return Sent(str(answer.payload["id"]))
+            sent = await self._call(client, "POST", "send", {"loft": to.platform_id, "text": part.text})
+            return Sent(str(sent["id"]))
 
         async def check_token(self, client):
-            answer = await platform_api.call(client, "Pigeon", "GET", f"{self._settings.api_base}/", None, {})
+            await self._call(client, "GET", "", None)
+
+        async def _call(self, client, method, path, body):
+            answer = await platform_api.call(client, "Pigeon", method, f"{self._base}/{path}", body, {})
             if answer.status == 401:
                 raise TokenRefused("Pigeon refuses PIGEON_SECRET")
+            if 400 <= answer.status < 500:
+                raise PermanentError(f"Pigeon answered {answer.status}")
+            if answer.status != 200 or "id" not in answer.payload:
+                raise OutcomeUnknown(f"Pigeon answered {answer.status}")
+            return answer.payload
 
 
     def channel(account):
-        return Pigeon(PigeonSettings.load())
+        return Pigeon(PigeonSettings.of(account), account)
 '''
 
 KIT = '''
@@ -83,10 +102,12 @@ KIT = '''
 
 
     KIT = ChannelKit(
+        environment={"PIGEON_SECRET": "coo", "PIGEON_API_BASE": "http://127.0.0.1:1"},
         sign=sign,
         recorded=[Recorded("a_note", NOTE, {"kind": "message", "text": "hello", "sender": "Ana"})],
         in_context=(),
         accepts=lambda _: httpx.Response(200, json={"id": "1"}),
+        asks_token="",
         direct="9",
         group="10",
         attachment={},

@@ -28,20 +28,24 @@ class ChannelKit:
     """One platform, for tests.
 
     Attributes:
-        sign: a request with that body, as the platform signs it, for the account of ``conftest.environment``.
+        environment: the settings of the account that sent the recorded events; its API is nowhere.
+        sign: a request with that body, as the platform signs it for that account.
         recorded: at least one for every kind of event that the adapter reads.
         in_context: the keys of ``Event.context`` that the tables name.
         accepts: the answer to any call of a platform that is well, and has every file.
+        asks_token: the end of the path by which the adapter asks about its token: a call without an effect.
         direct, group: the ids of a direct chat and a group.
         attachment: one that ``accepts`` serves.
         content: its bytes.
         secrets: the values of the environment that no error may show.
     """
 
+    environment: Mapping[str, str]
     sign: Callable[[bytes], WebhookRequest]
     recorded: Sequence[Recorded]
     in_context: Sequence[str]
     accepts: Callable[[httpx.Request], httpx.Response]
+    asks_token: str
     direct: str
     group: str
     attachment: Mapping[str, Any]

@@ -22,6 +22,4 @@ def test_there_is_no_page_without_a_channel():
 
 @pytest.mark.parametrize("name", registry.PLATFORMS)
 def test_a_channel_is_set_up_from_nothing_in_ten_steps_at_most(name):
-    manifest = registry.manifest(name)
-    assert 5 <= len(manifest.steps) <= 10
-    assert manifest.connect is not None
+    assert 1 <= len(registry.manifest(name).steps) <= 10

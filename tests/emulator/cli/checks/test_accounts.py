@@ -36,8 +36,7 @@ def found(db, environ, *, of_emulator=False):
 
 def test_a_platform_without_settings_is_not_used_and_the_page_says_how(db, conn):
     assert found(db, {}) == {
-        "discord": ("ok", "discord is not set up: docs/channels/discord.md", None),
-        "telegram": ("ok", "telegram is not set up: docs/channels/telegram.md", None),
+        name: ("ok", f"{name} is not set up: docs/channels/{name}.md", None) for name in registry.PLATFORMS
     }
 
 
@@ -79,7 +78,7 @@ def test_a_bot_that_is_still_to_be_made_is_a_warning(db, conn):
 def test_the_emulator_invents_its_bots(db, conn):
     add(conn)
     ((level, says, _),) = found(db, SET, of_emulator=True).values()
-    assert (level, says.endswith("discord, telegram, telegram.sales")) == ("ok", True)
+    assert (level, says.endswith(", ".join([*registry.PLATFORMS, "telegram.sales"]))) == ("ok", True)
 
 
 def test_variables_of_further_accounts_are_settings_and_mistyped_ones_are_not():

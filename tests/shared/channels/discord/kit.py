@@ -2,10 +2,10 @@
 
 import httpx
 
-from tests.shared.channels.conftest import DISCORD_TOKEN
 from tests.shared.channels.discord.test_receive import CASES, EVENTS, IN_CONTEXT, READ, RELAYED, signed
 from tests.shared.channels.kits import ChannelKit, Recorded
 
+TOKEN = "MTI5MDAwMDAwMDAwMDAwMDAwMQ.Example.ExampleExampleExample"
 CONTENT = b"\x89PNG\r\n\x1a\n0123456789"
 _OF_THE_ANSWER = ("respond", "respond_type")  # what the platform is answered at once has tests of its own
 
@@ -20,6 +20,12 @@ def accepts(asked):
 
 
 KIT = ChannelKit(
+    environment={
+        "DISCORD_PUBLIC_KEY": "f7f2db88b74780161a2e67efa0afc95be6cc6dcd56e3f2a559b472fd9ed51dc9",
+        "DISCORD_APPLICATION_ID": "1290000000000000001",
+        "DISCORD_BOT_TOKEN": TOKEN,
+        "DISCORD_API_BASE": "http://127.0.0.1:1/api/v10",
+    },
     sign=signed,
     recorded=[
         Recorded(
@@ -32,6 +38,7 @@ KIT = ChannelKit(
     ],
     in_context=IN_CONTEXT,
     accepts=accepts,
+    asks_token="@me",
     direct="300",
     group="301",
     attachment={
@@ -40,5 +47,5 @@ KIT = ChannelKit(
         "size": len(CONTENT),
     },
     content=CONTENT,
-    secrets=(DISCORD_TOKEN,),
+    secrets=(TOKEN,),
 )

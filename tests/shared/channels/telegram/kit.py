@@ -4,10 +4,11 @@ import json
 
 import httpx
 
-from tests.shared.channels.conftest import TELEGRAM_SECRET, TELEGRAM_TOKEN
 from tests.shared.channels.kits import ChannelKit, Recorded
 from tests.shared.channels.telegram.receiving import CASES, EVENTS, IN_CONTEXT, READ, request
 
+SECRET = "a-Secret_that-telegram-repeats"
+TOKEN = "7100200300:AAExampleExampleExampleExampleExample"
 CONTENT = b"\x89PNG\r\n\x1a\n0123456789"
 
 
@@ -34,6 +35,12 @@ def _is_whole(case):
 
 
 KIT = ChannelKit(
+    environment={
+        "TELEGRAM_BOT_TOKEN": TOKEN,
+        "TELEGRAM_WEBHOOK_SECRET": SECRET,
+        "TELEGRAM_BOT_USERNAME": "aurora_helper_bot",
+        "TELEGRAM_API_BASE": "http://127.0.0.1:1",
+    },
     sign=request,
     recorded=[
         Recorded(case["file"], (EVENTS / case["file"]).read_bytes(), case["expect"])
@@ -42,9 +49,10 @@ KIT = ChannelKit(
     ],
     in_context=IN_CONTEXT,
     accepts=accepts,
+    asks_token="getMe",
     direct="5000000001",
     group="-1001234567890",
     attachment={"kind": "photo", "file_id": "f1", "size": len(CONTENT)},
     content=CONTENT,
-    secrets=(TELEGRAM_TOKEN, TELEGRAM_TOKEN.partition(":")[2], TELEGRAM_SECRET),
+    secrets=(TOKEN, TOKEN.partition(":")[2], SECRET),
 )
