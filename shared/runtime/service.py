@@ -5,7 +5,7 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import apsw
 from starlette.types import ASGIApp
@@ -24,6 +24,21 @@ log = logs.get()
 
 # As it was when this process began: the files of a later release may lie there by now.
 _KNOWN = max(schema.migrations())
+
+
+class RowAccess(Protocol):
+    """What a part of a process needs of it to work with rows: a connection that reads, the writer, and kicks."""
+
+    @property
+    def reader(self) -> apsw.Connection:
+        """A connection that only reads."""
+
+    @property
+    def writer(self) -> Writer:
+        """Commits durably, before its ``run`` returns."""
+
+    def kick(self, *names: str) -> None:
+        """Wake these functions."""
 
 
 class FunctionService:

@@ -7,6 +7,7 @@ U+FFFD; the rest of the text stays. Two halves that follow each other are a whol
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 # A whole pair and every other escape are matched too, so that the search goes on behind them: ``\\\\ud83d`` is no half.
@@ -30,6 +31,15 @@ def read_json(line: bytes) -> Any:
         RecursionError: it is nested too deeply.
     """
     return json.loads(mend_json(line).decode("utf-8", "replace"))
+
+
+def read_object(line: bytes) -> Mapping[str, Any]:
+    """The JSON object that a program wrote as *line*; an empty one where it is none."""
+    try:
+        found = read_json(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def mend(text: str) -> str:

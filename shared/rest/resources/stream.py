@@ -2,7 +2,9 @@
 
 import json
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any
 
 from pydantic import Field
 from starlette.requests import Request
@@ -28,15 +30,11 @@ class StreamQuery(Query):
     )
 
 
-async def _pieces(service: Service, last: int, names: frozenset[str] | None) -> AsyncGenerator[bytes, None]:
-    hello = json.dumps({"type": "connected", "timestamp": clock.now_ms()})
-    yield f"event: connected\ndata: {hello}\n\n".encode()
-    reading = service.feed.read(last, names)
-    try:
+async def _greeted(hello: Mapping[str, Any], reading: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    yield f"event: connected\ndata: {json.dumps(hello)}\n\n".encode()
+    async with aclosing(reading):
         async for piece in reading:
             yield piece
-    finally:
-        await reading.aclose()
 
 
 @endpoint("GET", "/api/events/stream", {503: "too many readers are connected"})
@@ -49,24 +47,15 @@ async def stream(service: Service, *, query: StreamQuery, request: Request) -> E
     latest = events.latest_id(service.reader)
     last = latest if sent is None else min(int(sent), latest)  # after a restore, ids continue from a lower number
     names = frozenset(query.types.split(",")) if query.types else None
-    return EventStream(_pieces(service, last, names))
+    hello = {"type": "connected", "timestamp": clock.now_ms()}
+    return EventStream(_greeted(hello, service.feed.read(last, names)))
 
 
 @endpoint("GET", "/api/events/changes", {503: "too many readers are connected"})
 async def changes(service: Service) -> EventStream:
     """Stream that something has changed, once a second at most, for a page that then asks again."""
     _check_room(service)
-    return EventStream(_told(service))
-
-
-async def _told(service: Service) -> AsyncGenerator[bytes, None]:
-    yield b"event: connected\ndata: {}\n\n"
-    reading = service.changes.read()
-    try:
-        async for piece in reading:
-            yield piece
-    finally:
-        await reading.aclose()
+    return EventStream(_greeted({}, service.changes.read()))
 
 
 def _check_room(service: Service) -> None:

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import apsw
 
@@ -26,9 +26,9 @@ from shared.core.text import redaction
 from shared.core.time import clock
 from shared.db.access import approvals, permissions
 from shared.db.access.approvals import Approval
-from shared.db.engine.group_commit import Writer
 from shared.db.queue import claims, events
 from shared.db.queue.claims import Claim
+from shared.runtime.service import RowAccess
 
 log = logs.get()
 
@@ -36,21 +36,6 @@ _LOOKS_EVERY_S = 2.0  # beside the kicks, which may be lost
 _OVER = PermissionAnswer(False, "The turn has ended, so nothing is allowed: end your work.")
 _UNREADABLE = PermissionAnswer(False, "No card can show what you asked for, so nobody was asked. Go on without it.")
 _DATABASE = PermissionAnswer(False, "The database could not be used, so nobody was asked. Go on without it.")
-
-
-class AsksForTurns(Protocol):
-    """What it needs of its process: a connection that reads, the writer, and kicks."""
-
-    @property
-    def reader(self) -> apsw.Connection:
-        """A connection that only reads."""
-
-    @property
-    def writer(self) -> Writer:
-        """Commits durably, before its ``run`` returns."""
-
-    def kick(self, *names: str) -> None:
-        """Wake these functions."""
 
 
 class TurnPermissions:
@@ -62,7 +47,7 @@ class TurnPermissions:
     """
 
     def __init__(
-        self, service: AsksForTurns, claim: Claim, *, wait_ms: int, now_ms: Callable[[], int] = clock.now_ms
+        self, service: RowAccess, claim: Claim, *, wait_ms: int, now_ms: Callable[[], int] = clock.now_ms
     ) -> None:
         self._service = service
         self._claim = claim

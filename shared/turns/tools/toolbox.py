@@ -18,7 +18,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import apsw
 import msgspec
@@ -33,12 +33,12 @@ from shared.core.text import redaction
 from shared.core.time import clock
 from shared.db.access import tool_calls
 from shared.db.engine.connection import open_connection
-from shared.db.engine.group_commit import Writer
 from shared.db.queue import claims, sessions
 from shared.db.queue.claims import Claim
 from shared.db.roster import agents
 from shared.queue.teamwork import chain_ends
 from shared.queue.teamwork.chains import MailLimits, MailRefused
+from shared.runtime.service import RowAccess
 from shared.turns.tools import arguments, outbox_files, registry, spoken_files
 from shared.turns.tools.base import Arguments, Speak, Tool, ToolCall
 from shared.turns.tools.outbox_files import FilePlace
@@ -49,21 +49,6 @@ _OVER = "the turn has ended or was stopped, so its tools are closed: nothing was
 _ENOUGH = "this turn has made its {most} tool calls, and no more are carried out: end your work with your answer now"
 _DATABASE = "the database could not be used, and nothing was done: call the tool once more, or say that it failed"
 _BROKEN = "the tool failed, and nothing was done; the operator's log says why. Go on without it"
-
-
-class RunsTools(Protocol):
-    """What a toolbox needs of its process: a connection that reads, the writer, and kicks."""
-
-    @property
-    def reader(self) -> apsw.Connection:
-        """A connection that only reads."""
-
-    @property
-    def writer(self) -> Writer:
-        """Commits durably, before its ``run`` returns."""
-
-    def kick(self, *names: str) -> None:
-        """Wake these functions."""
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -95,7 +80,7 @@ class SessionToolbox:
 
     def __init__(
         self,
-        service: RunsTools,
+        service: RowAccess,
         settings: Settings,
         caller: Caller,
         *,

@@ -106,7 +106,7 @@ def read(line: bytes) -> Iterator[ClaudeLine]:
     """What one line says."""
     if is_partial(line):
         return
-    found = _parsed(line)
+    found = half_characters.read_object(line)
     match found.get("type"):
         case "system":
             yield from _system(found)
@@ -147,14 +147,6 @@ def _covers(tool: str, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return None
     name = _FILE_TOOLS.get(tool)
     return given if name is None or name not in given else {name: given[name]}
-
-
-def _parsed(line: bytes) -> Mapping[str, Any]:
-    try:
-        found = half_characters.read_json(line)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _system(found: Mapping[str, Any]) -> Iterator[ClaudeLine]:

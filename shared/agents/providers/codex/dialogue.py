@@ -133,7 +133,7 @@ class Dialogue:
 
     def hear(self, line: bytes) -> Iterator[Step]:
         """What one line of the program's output means. A line that is no message of the protocol means nothing."""
-        message = _parsed(line)
+        message = half_characters.read_object(line)
         method = message.get("method")
         if isinstance(method, str) and "id" in message:
             yield from self._asked(message["id"], method, _table(message.get("params")))
@@ -238,13 +238,6 @@ def _request(number: int, method: str, params: Mapping[str, Any]) -> CodexSays:
 
 def _text(text: str) -> Mapping[str, Any]:
     return {"type": "text", "text": text}
-
-
-def _parsed(line: bytes) -> Mapping[str, Any]:
-    try:
-        return _table(half_characters.read_json(line))
-    except (ValueError, RecursionError):
-        return {}
 
 
 def _table(value: object) -> Mapping[str, Any]:

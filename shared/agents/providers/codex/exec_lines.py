@@ -21,7 +21,7 @@ class ExecLines:
 
     def hear(self, line: bytes) -> Iterator[Step]:
         """What one line means. ``Result`` and ``Failed`` end the turn."""
-        found = _parsed(line)
+        found = half_characters.read_object(line)
         match found.get("type"):
             case "thread.started":
                 yield from self._began(str(found.get("thread_id") or ""))
@@ -50,11 +50,3 @@ class ExecLines:
             yield CodexTool(is_over, str(item.get("tool") or kind))
         elif kind == "agent_message" and is_over:
             self._answer = str(item.get("text") or "")
-
-
-def _parsed(line: bytes) -> Mapping[str, Any]:
-    try:
-        found = half_characters.read_json(line)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, Mapping) else {}

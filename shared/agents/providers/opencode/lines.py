@@ -39,7 +39,7 @@ class OpencodeLines:
 
     def hear(self, line: bytes) -> Iterator[OpencodeStep]:
         """What one line means. ``OpencodeAnswer`` and ``Failed`` end the turn."""
-        found = _table(_parsed(line))
+        found = half_characters.read_object(line)
         session = found.get("sessionID")
         if isinstance(session, str) and self._session is None:
             self._session = session
@@ -80,13 +80,6 @@ class OpencodeLines:
         self._broken += 1
         if self._broken >= MOST_BROKEN:
             yield Failed(f"opencode: {MOST_BROKEN} answers of its model in a row broke off", code="malformed")
-
-
-def _parsed(line: bytes) -> object:
-    try:
-        return half_characters.read_json(line)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _table(value: object) -> Mapping[str, Any]:

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from functools import partial
-from typing import Protocol
 
 import apsw
 import msgspec
@@ -18,7 +17,6 @@ from shared.channels import registry
 from shared.channels.base import Channel, Outgoing, Traits
 from shared.core import content, logs
 from shared.core.errors import PostroomError, RetryableError
-from shared.db.engine.group_commit import Writer
 from shared.db.platforms import drafts
 from shared.db.queue.claims import Claim
 from shared.db.queue.message_row import Message
@@ -27,6 +25,7 @@ from shared.queue import progress
 from shared.queue.teamwork import mailbox
 from shared.roster.served_accounts import ServedAccounts
 from shared.runtime.http_client import Client
+from shared.runtime.service import RowAccess
 from shared.turns.run.showing import progress_words
 
 log = logs.get()
@@ -36,21 +35,6 @@ REPEAT_DRAFT_S = 20.0  # a platform forgets a draft that isn't repeated: Telegra
 FIRST_LINE_S = 3.0  # of progress, from the first preview on: a line for a short turn would only disturb
 REPEAT_LINE_S = 10.0  # each change counts for the limits of its chat
 _LIMIT_S = 10.0  # for one call
-
-
-class ShowsTurns(Protocol):
-    """What a presence needs of its process."""
-
-    @property
-    def reader(self) -> apsw.Connection:
-        """A connection that only reads."""
-
-    @property
-    def writer(self) -> Writer:
-        """Runs transactions."""
-
-    def kick(self, *names: str) -> None:
-        """Wake these functions."""
 
 
 class SaidSoFar(msgspec.Struct):
@@ -92,7 +76,7 @@ class Presence:
 
     def __init__(
         self,
-        service: ShowsTurns,
+        service: RowAccess,
         accounts: ServedAccounts,
         client: Client,
         now_ms: Callable[[], int],
