@@ -12,6 +12,7 @@ The file has two numbers. The first is the clock's setting, which a reader gets 
 The second is the speed, for people: :mod:`emulator.system.clock_moves` moves a clock that is to be faster.
 """
 
+import errno
 import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,11 +74,17 @@ class ClockPage:
 
     def __init__(self, path: Path) -> None:
         """Map the file; make it first, with the machine's clock, where it is missing or too short."""
-        with path.open("a+b") as file:
-            if file.seek(0, 2) < _BYTES:
-                file.truncate(_BYTES)
-            path.chmod(0o600)
-            self._numbers = memoryview(mmap.mmap(file.fileno(), _BYTES)).cast("q")
+        try:
+            with path.open("a+b") as file:
+                if file.seek(0, 2) < _BYTES:
+                    file.truncate(_BYTES)
+                path.chmod(0o600)
+                self._numbers = memoryview(mmap.mmap(file.fileno(), _BYTES)).cast("q")
+        except OSError as error:
+            if error.errno != errno.EROFS:
+                raise
+            with path.open("rb") as file:  # `emulator status` tells of such a disk
+                self._numbers = memoryview(mmap.mmap(file.fileno(), _BYTES, access=mmap.ACCESS_READ)).cast("q")
 
     def follow(self) -> None:
         """From now on this process tells the time by this clock."""

@@ -15,6 +15,7 @@
     └── Misconfigured        78    the template or the environment is wrong
 """
 
+import errno
 from enum import IntEnum
 
 from shared.core.errors import PostroomError
@@ -80,6 +81,21 @@ def first_reason(error: BaseException) -> BaseException:
 
     unfold(error)
     return next((each for each in flat if isinstance(each, EmulatorError)), flat[0])
+
+
+_AFTER_REFUSAL = {
+    errno.ENOSPC: "delete other files on its disk",
+    errno.EROFS: "its disk can only be read; after an error of the disk, the kernel's log (`dmesg`) has the reason",
+    errno.EACCES: "run it as the user that owns this file",
+    errno.EPERM: "run it as the user that owns this file",
+}
+
+
+def what_was_refused(error: OSError) -> str:
+    """What the operating system refused, where, and what to do, as far as it is known."""
+    where = f": {error.filename}" if error.filename else ""
+    advice = _AFTER_REFUSAL.get(error.errno or 0)
+    return f"{error.strerror or str(error) or type(error).__name__}{where}{f': {advice}' if advice else ''}"
 
 
 class EmulatorError(PostroomError):

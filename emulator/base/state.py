@@ -261,11 +261,11 @@ def find_running(state: StateFolder) -> dict[str, Any] | None:
     ``{}`` while it starts and has not written its instance file yet.
     """
     try:
-        handle = os.open(state.path / "lock", os.O_RDWR | os.O_CLOEXEC)
+        handle = os.open(state.path / "lock", os.O_RDONLY | os.O_CLOEXEC)  # also on a disk that can only be read now
     except FileNotFoundError:
         return None
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # another look is no emulator
     except BlockingIOError:
         return _read_object(state.instance_file)
     finally:

@@ -5,6 +5,7 @@ The exit codes of its own failures are in :mod:`emulator.base.errors`; ``exec`` 
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -57,6 +58,10 @@ class PlainGroup(TyperGroup):
         except typer.BadParameter as error:
             error.message = without_prefix(error.message)
             raise
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # `| head`: typer ends the command
+                raise
+            fail(errors.what_was_refused(error), ExitCode.OS_ERROR)
 
 
 app = typer.Typer(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from emulator.base import console
-from emulator.base.errors import EmulatorError, ExitCode
+from emulator.base.errors import EmulatorError, ExitCode, what_was_refused
 from emulator.base.hints import STATE
 from emulator.base.options import RunOptions
 from emulator.base.shell import ending_signals, of_shell
@@ -105,7 +105,7 @@ def end_with(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     except PostroomError as error:
         fail(str(error), ExitCode.MISCONFIGURED)
     except OSError as error:
-        fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", ExitCode.OS_ERROR)
+        fail(what_was_refused(error), ExitCode.OS_ERROR)
     raise SystemExit(code)
 
 

@@ -58,11 +58,20 @@ def _variables() -> frozenset[str]:
 
 
 def _of_settings(project: Path, known: frozenset[str]) -> list[str]:
-    """A sentence for each line of the files of settings that can't be read, or that nothing reads."""
+    """A sentence for each line of the files of settings that is wrong: its form, its name or its value."""
     try:
-        return environment.unknown(environment.read_files(project), known)
+        files = environment.read_files(project)
     except EmulatorError as error:
         return str(error).splitlines()
+    return [*environment.unknown(files, known), *filter(None, map(_of_value, files))]
+
+
+def _of_value(line: environment.EnvSetting) -> str | None:
+    from emulator.cli.checks import installation  # late, as above
+    from emulator.cli.checks.finding import Finding
+
+    found = installation.load(environment.for_function({}, {}, {}, [line], {}))
+    return found.says.removeprefix("settings: ") if isinstance(found, Finding) else None
 
 
 def _print(text: str) -> None:

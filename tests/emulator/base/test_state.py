@@ -1,5 +1,6 @@
 """A state folder belongs to one emulator; a second one is refused with the name of the first."""
 
+import fcntl
 import json
 import stat
 from pathlib import Path
@@ -50,6 +51,14 @@ def test_the_instance_file_of_a_killed_emulator_is_ignored(state: StateFolder) -
     replace_text(state.instance_file, json.dumps({"pid": 1, "started": "2026-01-01T00:00:00+00:00", "urls": {}}))
 
     assert find_running(state) is None
+
+
+def test_another_look_at_the_lock_is_no_emulator(state: StateFolder) -> None:
+    """Two commands may look at the same time."""
+    with (state.path / "lock").open("w") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+
+        assert find_running(state) is None
 
 
 def test_an_emulator_that_is_starting_is_found_without_facts(state: StateFolder) -> None:

@@ -1,17 +1,21 @@
 """Commands that need no running emulator: errors say what to do, and have exit codes of their own."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
+from emulator.base.clock_page import ClockPage
 from emulator.base.hints import command_line
 from emulator.base.state import FolderLock, StateFolder
 from emulator.cli.app import app
 from emulator.cli.run import RunRequest, without_options
+from shared.agents.programs import containment
 
 runner = CliRunner()
 
@@ -88,6 +92,58 @@ def test_validate_names_settings_that_nothing_reads(tmp_path: Path) -> None:
     assert ".env:2: POSTROOM_SENDER_LIMT" in refused.stdout
     assert "did you mean POSTROOM_SENDER_LIMIT?" in refused.stdout
     assert "POSTROOM_TIMEZONE" not in refused.stdout
+
+
+def test_validate_names_values_that_a_start_would_refuse(tmp_path: Path) -> None:
+    shutil.copy(Path(__file__).parents[3] / "template.yaml", tmp_path)
+    (tmp_path / ".env").write_text(
+        "POSTROOM_UNKNOWN_SENDS=maybe\nPOSTROOM_DURABILITY=local\nPOSTROOM_TIMEZONE=Mars/Base\n"
+    )
+
+    refused = runner.invoke(app, ["validate", "--template", str(tmp_path / "template.yaml")])
+
+    assert (refused.exit_code, refused.stdout.splitlines()) == (
+        78,
+        [
+            ".env:1: POSTROOM_UNKNOWN_SENDS is none of the words 'resend' or 'hold'",
+            ".env:3: POSTROOM_TIMEZONE: unknown time zone; use a name such as 'Europe/Zurich'",
+        ],
+    )
+
+
+def test_what_the_system_refuses_is_a_sentence(tmp_path: Path) -> None:
+    """Every command looks for the emulator of its state folder first."""
+    (tmp_path / "lock").symlink_to("lock")
+
+    refused = runner.invoke(app, ["status", "--state", str(tmp_path)])
+
+    assert (refused.exit_code, refused.stderr) == (
+        71,
+        f"error: Too many levels of symbolic links: {tmp_path / 'lock'}\n",
+    )
+
+
+@pytest.mark.skipif(not containment.available().is_leash, reason="there is no bubblewrap on this host")
+def test_on_a_disk_that_can_only_be_read_commands_still_tell(tmp_path: Path) -> None:
+    """As after an error of the disk: the kernel lets nobody write there any more."""
+    state = StateFolder(tmp_path / ".emulator")
+    state.prepare()
+    ClockPage(state.clock).set_to(1_900_000_000_000)
+    FolderLock(state).take()
+    read_only = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", str(state.path), str(state.path)]
+
+    def said(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [*read_only, sys.executable, "-m", "emulator", *words, "--state", str(state.path)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3])
+
+    assert "2030-03-17" in said("clock", "show").stdout
+    assert said("status").stderr.startswith("error: the emulator in")
+    refused = said("run")
+    assert (refused.returncode, refused.stderr.splitlines()[0]) == (
+        71,
+        f"error: Read-only file system: {state.path / '.postroom-state'}: its disk can only be read; after an error of "
+        "the disk, the kernel's log (`dmesg`) has the reason",
+    )
 
 
 def test_reset_deletes_only_with_yes_and_only_the_emulators_files(tmp_path: Path) -> None:
