@@ -211,6 +211,7 @@ NOT_OF_ROWS = {
     "get_health": "how long the process runs",
     "get_overview": "how long it is kept",
     "get_pending": "a copy gives none away",
+    "stream": "what the stream begins with says when it was opened",
 }
 
 
