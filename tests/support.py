@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import apsw
@@ -135,6 +136,12 @@ def row(conn: apsw.Connection, table: str, id_: int | None = None) -> dict[str, 
     (values,) = cursor.fetchall()
     cursor.close()
     return dict(zip(names, values, strict=True))
+
+
+def enqueue_all(conn: apsw.Connection, news: Iterable[NewMessage], *, now_ms: int) -> None:
+    """Store messages, in order; inside a transaction."""
+    for new in news:
+        messages.enqueue(conn, new, now_ms=now_ms)
 
 
 def draw(monkeypatch: pytest.MonkeyPatch, *made: str) -> None:

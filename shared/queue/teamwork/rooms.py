@@ -112,10 +112,9 @@ def _say(
         trigger=is_question,
     )
     others = [agent for agent in team.agents if agent != from_agent]
-    each = {agent: sessions.ensure(conn, agent, room.id, None, now_ms=now_ms) for agent in others}
-    messages.enqueue_many(
-        conn, [heard._replace(agent=agent, session_id=session) for agent, session in each.items()], now_ms=now_ms
-    )
+    for agent in others:
+        session = sessions.ensure(conn, agent, room.id, None, now_ms=now_ms)
+        messages.enqueue(conn, heard._replace(agent=agent, session_id=session), now_ms=now_ms)
     events.append(
         conn, "room_line", now_ms=now_ms, channel=CHANNEL, data={"team": team.id, "line": line, "from": from_agent}
     )

@@ -109,14 +109,15 @@ class Store:
     def insert_many(self, count: int, *, place: int = 0) -> int:
         """*count* messages in one transaction."""
         with transaction(self.conn):
-            messages.enqueue_many(self.conn, [self.message(place=place) for _ in range(count)], now_ms=self._clock())
+            for _ in range(count):
+                self.insert(place=place)
         return count
 
     def put_many(self, texts: Sequence[tuple[int, str]]) -> None:
         """Enqueue these messages, each with the number of its place, in one transaction."""
         with transaction(self.conn):
-            news = [self.message(place=place, text=text) for place, text in texts]
-            messages.enqueue_many(self.conn, news, now_ms=self._clock())
+            for place, text in texts:
+                self.insert(place=place, text=text)
 
     def fill(self, count: int, *, place: int = 0) -> None:
         """*count* pending messages whose arrival is already an event."""

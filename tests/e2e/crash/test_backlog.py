@@ -13,7 +13,7 @@ from shared.db.engine.connection import open_connection, transaction
 from shared.db.queue import messages
 from tests.e2e.crash import invariants
 from tests.e2e.crash.conftest import Make
-from tests.support import make_session
+from tests.support import enqueue_all, make_session
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.crash]
 
@@ -28,7 +28,7 @@ def pile_up(post: Post, chats: list[str], count: int) -> None:
         for begin in range(0, count, 5000):
             with transaction(conn):
                 news = (_message(number, *places[number % len(places)]) for number in range(begin, begin + 5000))
-                messages.enqueue_many(conn, islice(news, count - begin), now_ms=1_800_000_000_000 + begin)
+                enqueue_all(conn, islice(news, count - begin), now_ms=1_800_000_000_000 + begin)
     finally:
         conn.close()
 

@@ -11,7 +11,7 @@ from shared.core.time import clock
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import messages
 from tests.functions.dispatch.working import SAID, STATUS, working
-from tests.support import column, make_agent, put, row
+from tests.support import column, enqueue_all, make_agent, put, row
 
 
 def test_a_stop_while_the_claim_waits_for_the_database_claims_nothing(conn, until):
@@ -43,7 +43,7 @@ def test_many_arrivals_are_announced_without_a_tick(conn, until):
     put(conn, "!slow 300")
     with transaction(conn):
         news = messages.NewMessage(sender="A", agent="assistant", session_id=1, trigger=False)
-        messages.enqueue_many(conn, [news] * (count - 1), now_ms=clock.now_ms())
+        enqueue_all(conn, [news] * (count - 1), now_ms=clock.now_ms())
     told = "SELECT count(*) FROM events WHERE type = 'message_received'"
     working(lambda _: until(lambda: column(conn, told) == [count]))
 
@@ -109,7 +109,7 @@ def test_old_context_is_never_shown_again(conn, until):
     put(conn, "first")
     with transaction(conn):
         news = messages.NewMessage(sender="A", agent="assistant", session_id=1, trigger=False)
-        messages.enqueue_many(conn, [news] * count, now_ms=clock.now_ms())
+        enqueue_all(conn, [news] * count, now_ms=clock.now_ms())
     put(conn, "hello")
     open_ = "SELECT count(*) FROM messages WHERE status <> 'completed'"
     working(lambda service: until(lambda: column(conn, open_) == [0] and not service.worker.running))

@@ -10,7 +10,7 @@ from shared.db.queue import messages, replays, sessions
 from shared.db.queue.messages import NewMessage
 from shared.queue import replies, session_reset
 from tests.shared.queue.resetting import DAILY, HOUR, newest, of, reset, settle
-from tests.support import NOW, column, draw, put, row, take, texts
+from tests.support import NOW, column, draw, enqueue_all, put, row, take, texts
 
 
 def replay(conn, session, now_ms=NOW + 1):
@@ -117,7 +117,7 @@ def test_a_replay_has_a_bound(conn, session):
     """The oldest ones are left out, for the newest matter more."""
     new = NewMessage(channel="telegram", agent="assistant", session_id=session)
     with transaction(conn):
-        messages.enqueue_many(conn, (new._replace(message=str(each)) for each in range(1003)), now_ms=NOW)
+        enqueue_all(conn, (new._replace(message=str(each)) for each in range(1003)), now_ms=NOW)
 
     fresh, given = replay(conn, session)
 

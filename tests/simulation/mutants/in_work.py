@@ -147,8 +147,8 @@ WORK = (
     Mutant(
         "leaves-a-member-out-of-a-room",
         "shared/queue/teamwork/rooms.py",
-        "room.id, None, now_ms=now_ms) for agent in others}\n",
-        "room.id, None, now_ms=now_ms) for agent in others[1:]}\n",
+        "    for agent in others:\n",
+        "    for agent in others[1:]:\n",
         "in a room each member answers each line once",
         needs=("teams",),
         found=True,

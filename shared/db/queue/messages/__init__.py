@@ -46,7 +46,6 @@ from shared.db.queue.messages.storing import (
     NewMessage,
     announce,
     enqueue,
-    enqueue_many,
     has_event,
     is_unannounced,
 )
@@ -67,7 +66,6 @@ __all__ = [
     "delete",
     "end_burst",
     "enqueue",
-    "enqueue_many",
     "files",
     "find",
     "go_on_burst",

@@ -1,15 +1,12 @@
-"""Stores messages, and writes the events of their arrival, many at once."""
+"""Stores messages, and writes the events of their arrival."""
 
-import json
-from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import NamedTuple
 
 import apsw
 
 from shared.core import ids
 from shared.db.engine import meta
-from shared.db.engine.connection import insert_into, rows, scalar
+from shared.db.engine.connection import rows, scalar
 from shared.db.queue import event_keys
 from shared.db.queue.messages.looking import find
 
@@ -55,38 +52,20 @@ class NewMessage(NamedTuple):
 
 _COLUMNS = ("message_id", "created_at", "updated_at", *NewMessage._fields[:-1])  # without given_id
 
-# Nearly every message has the defaults of what follows ``session_id``; binding those takes time and gains nothing.
-_PLAIN = NewMessage._fields.index("session_id") + 1
-
-_DEFAULTS = NewMessage()[_PLAIN:]
-
 _ids = ids.Burst()
 
-_ONCE = " ON CONFLICT (channel, event_key, agent) WHERE event_key IS NOT NULL DO NOTHING"
-_OTHER_ID = " ON CONFLICT (message_id) DO NOTHING"
+_AT = {name: f"?{place}" for place, name in enumerate(_COLUMNS, 1)}  # by position, see ``connection.insert_into``
 
-
-def _insert_event(columns: Sequence[str]) -> str:
-    """An INSERT of a platform's event, unless the message of the same event was pruned a while ago."""
-    at = {name: f"?{columns.index(name) + 1}" for name in columns}
-    return (
-        f"INSERT INTO messages ({', '.join(columns)}) SELECT {', '.join(at.values())} WHERE NOT EXISTS (SELECT 1"  # noqa: S608
-        f" FROM event_keys WHERE channel = {at['channel']} AND event_key = {at['event_key']} AND agent = {at['agent']})"
-        f"{_ONCE}"
-    )
-
-
-def _inserts(columns: Sequence[str]) -> dict[bool, str]:
-    """By whether the message is a platform's event."""
-    return {False: insert_into("messages", columns), True: _insert_event(columns)}
-
-
-_INSERTS = {False: _inserts(_COLUMNS), True: _inserts(_COLUMNS[: 3 + _PLAIN])}  # by whether it is plain
-
-_ENQUEUES = {
-    is_plain: {False: inserts[False] + _OTHER_ID, True: inserts[True].replace(_ONCE, _OTHER_ID + _ONCE)}
-    for is_plain, inserts in _INSERTS.items()
-}
+# A platform's event is left out where the agent has it, or where its message was pruned a while ago.
+_INSERT = f"""
+    INSERT INTO messages ({", ".join(_COLUMNS)})
+    SELECT {", ".join(_AT.values())}
+     WHERE NOT EXISTS (SELECT 1
+                         FROM event_keys
+                        WHERE channel = {_AT["channel"]} AND event_key = {_AT["event_key"]} AND agent = {_AT["agent"]})
+    ON CONFLICT (message_id) DO NOTHING
+    ON CONFLICT (channel, event_key, agent) WHERE event_key IS NOT NULL DO NOTHING
+"""  # noqa: S608
 
 
 def enqueue(conn: apsw.Connection, new: NewMessage, *, now_ms: int) -> int | None:
@@ -101,11 +80,8 @@ def enqueue(conn: apsw.Connection, new: NewMessage, *, now_ms: int) -> int | Non
     if new.given_id is not None:
         return _enqueue_given(conn, new, new.given_id, now_ms=now_ms)
     run = conn.cursor().execute
-    is_plain = new[_PLAIN:] == _DEFAULTS
-    sql = _ENQUEUES[is_plain][new.event_key is not None]
-    values = new[:_PLAIN] if is_plain else new[:-1]
     for _ in range(ids.DRAWS):
-        run(sql, (_ids.new(new.id_prefix), now_ms, now_ms, *values))
+        run(_INSERT, (_ids.new(new.id_prefix), now_ms, now_ms, *new[:-1]))
         if conn.changes():
             return conn.last_insert_rowid()
         if new.event_key is not None and _has_message(conn, new):
@@ -118,7 +94,7 @@ def _enqueue_given(conn: apsw.Connection, new: NewMessage, given_id: str, *, now
     if find(conn, given_id) is not None or event_keys.is_given(conn, given_id):
         raise apsw.ConstraintError(f"another message has the id {given_id!r}")
     values = (given_id, now_ms, now_ms, *new._replace(id_prefix=event_keys.GIVEN)[:-1])
-    conn.execute(_INSERTS[False][new.event_key is not None], values)
+    conn.execute(_INSERT, values)
     return conn.last_insert_rowid() if conn.changes() else None
 
 
@@ -153,31 +129,6 @@ HAS_EVENT = """
 def has_event(conn: apsw.Connection, channel: str, event_key: str) -> bool:
     """Whether any agent has a message of this platform event, or had one not long ago."""
     return bool(scalar(conn, HAS_EVENT, {"channel": channel, "event_key": event_key}))
-
-
-def enqueue_many(conn: apsw.Connection, news: Iterable[NewMessage], *, now_ms: int) -> None:
-    """Store messages without a ``given_id``, in order; an event that an agent already has is left out."""
-    for is_plain, group in groupby(news, key=lambda new: new[_PLAIN:] == _DEFAULTS):
-        _store_group(conn, list(group), is_plain=is_plain, now_ms=now_ms)
-
-
-def _store_group(conn: apsw.Connection, group: Sequence[NewMessage], *, is_plain: bool, now_ms: int) -> None:
-    sql = _INSERTS[is_plain][any(new.event_key is not None for new in group)]
-    end = _PLAIN if is_plain else -1
-    drawn = _draw(conn, group)
-    conn.executemany(sql, ((id_, now_ms, now_ms, *new[:end]) for id_, new in zip(drawn, group, strict=True)))
-
-
-_TAKEN = "SELECT 1 FROM messages WHERE message_id IN (SELECT value FROM json_each(?)) LIMIT 1"
-
-
-def _draw(conn: apsw.Connection, group: Sequence[NewMessage]) -> list[str]:
-    """An id for each. One that a message has would end the statement, which must not store a part of them."""
-    for _ in range(ids.DRAWS):
-        drawn = _ids.several([new.id_prefix for new in group])
-        if len(set(drawn)) == len(drawn) and not rows(conn, _TAKEN, (json.dumps(drawn),)):
-            break
-    return drawn
 
 
 _ANNOUNCE = """

@@ -13,11 +13,6 @@ from shared.db.queue.walks import old_rows_follow
 
 _INSERT = insert_into("responses", ("created_at", *NewResponse._fields))
 
-# Nearly every response has the defaults of what follows ``content``; binding those takes time and gains nothing.
-_PLAIN = NewResponse._fields.index("content") + 1
-_INSERT_PLAIN = insert_into("responses", ("created_at", *NewResponse._fields[:_PLAIN]))
-_DEFAULTS = NewResponse("", "", "", "")[_PLAIN:]
-
 
 def enqueue(conn: apsw.Connection, new: NewResponse, *, now_ms: int) -> int:
     """Store the response; its id."""
@@ -32,10 +27,7 @@ def enqueue_many(conn: apsw.Connection, news: Sequence[NewResponse], *, now_ms: 
     """
     if not news:
         return ()
-    if all(new[_PLAIN:] == _DEFAULTS for new in news):
-        conn.executemany(_INSERT_PLAIN, [(at_ms, *new[:_PLAIN]) for at_ms, new in enumerate(news, now_ms)])
-    else:
-        conn.executemany(_INSERT, [(at_ms, *new) for at_ms, new in enumerate(news, now_ms)])
+    conn.executemany(_INSERT, [(at_ms, *new) for at_ms, new in enumerate(news, now_ms)])
     newest = conn.last_insert_rowid()
     ids_ = range(newest - len(news) + 1, newest + 1)
     events.append_many(

@@ -5,7 +5,7 @@ import pytest
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, messages, ready_sessions, spoken
 from tests.shared.db.queue.claiming import complete
-from tests.support import LEASE, NOW, column, make_session, plan, put, take
+from tests.support import LEASE, NOW, column, enqueue_all, make_session, plan, put, take
 
 
 def test_a_great_deal_of_old_context_is_passed_over_step_by_step(conn):
@@ -13,7 +13,7 @@ def test_a_great_deal_of_old_context_is_passed_over_step_by_step(conn):
     _, session = make_session(conn)
     new = messages.NewMessage(sender="A", agent="assistant", session_id=session, trigger=False)
     with transaction(conn):
-        messages.enqueue_many(conn, [new] * 1107, now_ms=NOW)
+        enqueue_all(conn, [new] * 1107, now_ms=NOW)
     put(conn)
     put(conn, "younger", trigger=False)
     claim = take(conn, limit=8)

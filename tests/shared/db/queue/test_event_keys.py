@@ -49,15 +49,6 @@ def test_an_agent_that_missed_the_event_still_gets_it(conn):
     assert put(conn, event_key="730", agent="second", now_ms=LATER) is None
 
 
-def test_a_copy_among_many_is_left_out(conn):
-    pruned(conn, event_key="730")
-    _, session = make_session(conn)
-    new = messages.NewMessage(channel="telegram", sender="A", agent="assistant", session_id=session)
-    with transaction(conn):
-        messages.enqueue_many(conn, [new._replace(event_key=key) for key in ("729", "730")], now_ms=LATER)
-    assert column(conn, "SELECT event_key FROM messages WHERE event_key IS NOT NULL") == ["729"]
-
-
 def test_the_event_counts_as_known_for_the_limits_of_its_sender(conn):
     pruned(conn, event_key="730")
     assert messages.has_event(conn, "telegram", "730")

@@ -11,7 +11,7 @@ from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import messages
 from shared.db.queue.messages import NewMessage
 from shared.queue import series
-from tests.support import NOW, column, draw, make_session, put
+from tests.support import NOW, column, draw, enqueue_all, make_session, put
 
 # -- ids
 
@@ -73,19 +73,6 @@ def test_the_same_where_the_message_is_a_platforms_event(conn, monkeypatch):
     assert ids_of(conn) == ["telegram_aaaaaaaa", "telegram_aaabbbbb"]
 
 
-def test_the_same_where_many_are_stored_at_once(conn, monkeypatch):
-    news = [new(conn, message=text) for text in "xyz"]
-    put(conn, given_id="telegram_aaattttt")
-    draw(monkeypatch, *("aaaaa", "bbbbb", "aaaaa"), *("aaaaa", "bbbbb", "ttttt"), *("xxxxx", "yyyyy", "zzzzz"))
-    with transaction(conn):
-        messages.enqueue_many(conn, news, now_ms=NOW)
-    assert rows(conn, "SELECT message, message_id FROM messages WHERE id > 1 ORDER BY id") == [
-        ("x", "telegram_aaaxxxxx"),
-        ("y", "telegram_aaayyyyy"),
-        ("z", "telegram_aaazzzzz"),
-    ]
-
-
 def test_the_same_for_the_next_of_a_series(conn, monkeypatch):
     put(conn, given_id="task_aaaaaaaa")
     recurring = put(conn, recurrence="0 9 * * *", timezone="UTC", series_id="series_1", scheduled_at=NOW)
@@ -114,30 +101,7 @@ def test_a_database_without_chance_says_so_and_stores_nothing(conn, monkeypatch)
     assert ids_of(conn) == ["telegram_aaaaaaaa"]
 
 
-# -- enqueue_many and the events of arrival
-
-
-def test_many_are_stored_in_order_whatever_they_are(conn):
-    _, session = make_session(conn)
-    common = {"sender": "A", "agent": "assistant", "session_id": session}
-    news = [
-        NewMessage(message="1", **common),
-        NewMessage(message="2", trigger=False, **common),
-        NewMessage(message="3", event_key="e", **common),
-        NewMessage(message="twice", event_key="e", **common),
-        NewMessage(message="4", urgency="urgent", **common),
-        NewMessage(message="5", **common),
-    ]
-    with transaction(conn):
-        messages.enqueue_many(conn, news, now_ms=NOW)
-        messages.enqueue_many(conn, [], now_ms=NOW)
-    assert rows(conn, "SELECT message, trigger, urgency, created_at FROM messages ORDER BY id") == [
-        ("1", 1, "normal", NOW),
-        ("2", 0, "normal", NOW),
-        ("3", 1, "normal", NOW),
-        ("4", 1, "urgent", NOW),
-        ("5", 1, "normal", NOW),
-    ]
+# -- the events of arrival
 
 
 def announce(conn):
@@ -164,7 +128,7 @@ def test_many_arrivals_are_announced_in_bounded_steps(conn):
     _, session = make_session(conn)
     new = NewMessage(sender="A", agent="assistant", session_id=session)
     with transaction(conn):
-        messages.enqueue_many(conn, [new] * 1201, now_ms=NOW)
+        enqueue_all(conn, [new] * 1201, now_ms=NOW)
     assert [announce(conn) for _ in range(4)] == [500, 500, 201, 0]
     assert column(conn, "SELECT message_id FROM events ORDER BY id") == column(
         conn, "SELECT message_id FROM messages ORDER BY id"

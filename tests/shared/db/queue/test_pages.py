@@ -13,7 +13,7 @@ from shared.db.engine.connection import rows, transaction
 from shared.db.queue import claims, messages
 from shared.queue import turns
 from shared.queue.turns import TurnReply
-from tests.support import LEASE, NOW, make_session
+from tests.support import LEASE, NOW, enqueue_all, make_session
 
 MESSAGES = 200
 ENQUEUED = ("messages", "messages_open", "messages_message_id")
@@ -132,7 +132,7 @@ def test_ids_of_messages_that_come_together_share_their_page(conn, wal):
     """0.1 to 0.2 of the index of ids, in a table that has many: ids without a common beginning write 0.9."""
     earlier = [make_new(conn)] * 20_000
     with transaction(conn):
-        messages.enqueue_many(conn, earlier, now_ms=NOW)
+        enqueue_all(conn, earlier, now_ms=NOW)
     measured = wal.pages(lambda: enqueue(conn, event_keys=False, per_transaction=20))
     assert measured["messages_message_id"] <= 0.4  # where pages split in a new burst
 

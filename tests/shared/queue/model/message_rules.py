@@ -13,7 +13,7 @@ from shared.queue.turns import Failure, RetryPolicy, TurnReply
 from tests.shared.queue.model.model import KEPT_MAIL, LOSSES
 from tests.shared.queue.model.rows import CRON, GRID, MAX_ATTEMPTS, Message
 from tests.shared.queue.model.store import DAY, LEASE, ComparedStore, numbers
-from tests.support import column, dump
+from tests.support import column, dump, enqueue_all
 
 LIMIT = 4  # of a batch
 RETRY = RetryPolicy(MAX_ATTEMPTS, base_ms=5000, cap_ms=300_000, jitter=0.0)
@@ -109,7 +109,7 @@ class MessageRules(ComparedStore):
         news += [self.new(place, event_key="e3")] * 2 if event else []
         before = column(self.conn, "SELECT ifnull(max(id), 0) FROM messages")[0]
         with transaction(self.conn):
-            messages.enqueue_many(self.conn, news, now_ms=self.now)
+            enqueue_all(self.conn, news, now_ms=self.now)
         if event:
             news = news[: -2 if self.model.has_event("e3", news[-1].agent) else -1]
         found = column(self.conn, "SELECT id FROM messages WHERE id > :id ORDER BY id", id=before)

@@ -7,12 +7,12 @@ import pytest
 
 from shared.core.errors import ClaimLost
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import claims, messages, ready_sessions, sessions
+from shared.db.queue import claims, ready_sessions, sessions
 from shared.db.queue.messages import NewMessage
 from shared.queue import turns
 from shared.queue.turns import Failure, TurnReply
 from tests.shared.queue.turns.ends import POLICY, fail, settle
-from tests.support import LEASE, NOW, column, dump, make_session, put, row, take
+from tests.support import LEASE, NOW, column, dump, enqueue_all, make_session, put, row, take
 
 
 def test_a_turn_is_settled_whole(conn):
@@ -142,7 +142,7 @@ def test_a_large_turn_keeps_the_prepared_statements_of_the_next_one(conn):
 
     def turn():
         with transaction(conn):
-            messages.enqueue_many(conn, [new] * 20, now_ms=NOW)
+            enqueue_all(conn, [new] * 20, now_ms=NOW)
         with transaction(conn):
             claim = claims.claim(conn, "assistant", session, token="t", now_ms=NOW, lease_ms=LEASE, limit=20)
         with transaction(conn):
