@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from infra.watchdog import Watchdog
 from shared.core import logs
 from shared.core.errors import PostroomError
 from shared.core.http_head import TICK_HEADER
@@ -209,8 +210,9 @@ async def _until_stopped(ticks: Sequence[Tick], secret: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, running.cancel)
     log.info("ticker.started", ticks=[f"{tick.function}/{tick.every_ms}ms" for tick in ticks])
-    with contextlib.suppress(asyncio.CancelledError):
-        await running
+    async with Watchdog(os.environ).kept():
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
     await client.close()
     log.info("ticker.stopped")
 

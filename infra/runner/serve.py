@@ -28,6 +28,7 @@ from infra.runner.loader import Lifespan, function_names, load, niceness_of, wri
 from infra.runner.request_guard import RequestGuard
 from infra.runner.server import FunctionServer
 from infra.serving import wait_until_served
+from infra.watchdog import Watchdog
 from shared.core import logs, page_links
 from shared.core.errors import ConfigInvalid, PostroomError, UnknownName
 from shared.core.settings import Settings
@@ -120,6 +121,8 @@ def _serve(
     writer_program: Sequence[str],
     early: _EarlySignal,
 ) -> int:
+    watchdog = Watchdog(os.environ)
+    watchdog.hold_off()
     app = load(name, package)
     give_way(niceness_of(name, package))
 
@@ -139,7 +142,12 @@ def _serve(
     try:
         signs = SignsOfLife(settings.sockets, name)
         signs.give()
-        server = FunctionServer(RequestGuard(app, name=name, timeout_ms=timeout_ms), on_ready, signs.give)
+
+        def on_turn() -> None:
+            signs.give()
+            watchdog.give()
+
+        server = FunctionServer(RequestGuard(app, name=name, timeout_ms=timeout_ms), on_ready, on_turn)
         for number in (signal.SIGTERM, signal.SIGINT):  # from here on work under way may finish
             signal.signal(number, server.handle_exit)
         if early.has_come:

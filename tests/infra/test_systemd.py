@@ -134,6 +134,13 @@ def test_a_unit_may_do_little_beside_its_work(tmp_path, name):
     assert float(re.search(r"exposure level for .*: ([0-9.]+)", said)[1]) < 3
 
 
+def test_systemd_asks_for_signs_where_the_main_process_gives_them():
+    """Docker's client, which starts a container, gives none."""
+    for unit in UNITS.glob("*.service"):
+        assert {"WatchdogSec=2min", "NotifyAccess=main"} <= set(unit.read_text().splitlines())
+    assert len(re.findall(r"^WatchdogSec=0\nExecStart=\nExecStart=/usr/bin/docker run ", OPERATIONS, re.MULTILINE)) == 3
+
+
 def test_the_unit_of_dispatch_has_what_bubblewrap_needs():
     """A filter that lets it mount, namespaces, and a whole /proc; and no program starts without its leash."""
     own = (UNITS / "postroom-function@dispatch.service.d" / "leash.conf").read_text().splitlines()
@@ -144,6 +151,7 @@ def test_the_unit_of_dispatch_has_what_bubblewrap_needs():
 KNOWN = {
     *("Description", "Wants", "After", "BindsTo", "StartLimitIntervalSec"),
     *("User", "WorkingDirectory", "EnvironmentFile", "ExecStart", "Restart", "RestartSec", "TimeoutStopSec"),
+    *("WatchdogSec", "NotifyAccess", "LimitCORE"),
     *("KillMode", "WantedBy", "Environment", "UMask", "RemoveIPC", "LockPersonality"),
     *("NoNewPrivileges", "CapabilityBoundingSet", "AmbientCapabilities", "StateDirectory", "StateDirectoryMode"),
     *("RuntimeDirectory", "RuntimeDirectoryMode", "ReadWritePaths"),

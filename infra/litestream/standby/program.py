@@ -36,6 +36,7 @@ from infra.litestream.standby.set_aside import set_aside
 from infra.litestream.standby.status import StandbyFacts, StatusServer, listen
 from infra.litestream.supervisor import Fenced
 from infra.serving import serving_lock
+from infra.watchdog import Watchdog
 from shared.core import logs
 from shared.core.errors import ConfigInvalid, PostroomError
 from shared.db.replica import sync_permit
@@ -276,7 +277,7 @@ async def run(options: argparse.Namespace) -> int:
     lock = lock_replication(database)
     lease = own_lease(database, url)
     host = PairedHost(database, url, lease, may_set_aside=options.set_aside)
-    async with _status(host, options):
+    async with _status(host, options), Watchdog(os.environ).kept():
         ready = await host.take_over(ended)
         if ready is None:
             log.info("standby.stopped")
