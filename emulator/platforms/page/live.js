@@ -44,7 +44,9 @@ async function open(id) {
   typing = {until: 0, timer: typing.timer};
   history.replaceState(null, "", `?platform=${platform}&chat=${encodeURIComponent(id)}&person=${person}`);
   drawSide();
-  await load(id);
+  try { await load(id); } catch (problem) {
+    if (isOther && chat === id) { show({messages: [], deliveries: [], calls: [], commands: [], has_older: false}); complain(`This conversation can't be read: ${problem.message}. Choose it again.`); }
+  }
   if (document.body.dataset.view === "chat") box.focus();
 }
 function bePerson(id) {
@@ -94,20 +96,22 @@ function forget(m) {
   soon(drawLog);
 }
 const refreshSoon = () => refresh().catch(() => {});
+let mark = boot.mark;   // of the last event that came
 function listen() {
-  const source = new EventSource(`${base}/events?after=${encodeURIComponent(boot.mark)}`);
+  const source = new EventSource(`${base}/events?after=${encodeURIComponent(mark)}`);
   const live = (yes) => { $(".link").dataset.live = yes ? "yes" : "no"; $(".link span").textContent = yes ? "live" : "connection lost, trying again…"; document.body.dataset.live = yes ? "yes" : "no"; };
   source.onopen = () => live(true);
-  source.onerror = () => live(false);
+  source.onerror = () => { live(false); if (source.readyState === EventSource.CLOSED) setTimeout(listen, 1000); };   // after a 503 the browser does not try again
   const on = (name, run) => source.addEventListener(name, (event) => {
     const data = JSON.parse(event.data);
+    mark = event.lastEventId || mark;
     if (flights && ["message", "delivery", "call"].includes(name)) held.push([run, data]);
     run(data);
   });
   on("reset", () => soon(refreshSoon));   // the emulator started again, or events are gone
   on("message", onMessage);
   on("delivery", (d) => { if (isHere(d)) { deliveries.set(keyOf(d), d); soon(drawLog); soon(drawSteps); if (d.state === "delivered" && keyOf(d) === d.message) lookWhy(d.message); } });
-  on("call", (c) => { if (isHere(c) && !calls.some((one) => one.seq === c.seq)) { calls.push(c); if (calls.length > 1000) calls = calls.slice(-600); soon(drawSteps); if (isRefused(c)) soon(drawLog); } });
+  on("call", (c) => { if (isHere(c) && !calls.some((one) => one.seq === c.seq)) { calls.push(c); if (calls.length > 1000) { for (const old of calls.splice(0, calls.length - 600)) drawn.delete("c" + old.seq); } soon(drawSteps); if (isRefused(c)) soon(drawLog); } });
   on("typing", (t) => { if (isHere(t)) { typing = {...typing, ...t, thread: t.thread, until: Date.now() + t.for_ms}; soon(drawTyping); } });
   on("draft", (d) => { if (isHere(d)) { drafts.set(d.draft_id, {...d, until: Date.now() + d.for_ms}); soon(drawDrafts); } });
   on("notice", (n) => { if (isHere(n) && n.person === person) notify(n.text); });

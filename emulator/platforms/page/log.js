@@ -84,7 +84,7 @@ async function showOlder() {
 function trim() {
   if (messages.size <= KEEP || !isLow($(".log"))) return;
   const sorted = [...messages.values()].sort((a, b) => a.seq - b.seq);
-  for (const m of sorted.slice(0, sorted.length - KEEP)) { messages.delete(m.id); drawn.delete("m" + m.id); }
+  for (const m of sorted.slice(0, sorted.length - KEEP)) { messages.delete(m.id); drawn.delete("m" + m.id); deliveries.delete(m.id); whys.delete(placeOf(m.id)); }
   hasOlder = true;
 }
 function jumpTo(id) {

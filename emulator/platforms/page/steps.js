@@ -9,6 +9,8 @@ function drawSteps() {
   ].filter((s) => !onlyRefused || s.isBad).sort((a, b) => a.at - b.at || a.order - b.order).slice(-400);
   const none = onlyRefused ? "Nothing was refused here." : "Nothing yet. Every webhook and every call of the bot shows up here, with its status.";
   patch(list, all.length ? all.map(stepNode) : [el("li", {class: "nothing"}, none)]);
+  const shown = new Set(all.map((s) => s.key));
+  if (steps.size > KEEP) for (const key of steps.keys()) if (!shown.has(key)) steps.delete(key);
   if (low) list.scrollTop = list.scrollHeight;
   list.dataset.chat = platform + chat;
   const refused = calls.filter(isRefused).length;

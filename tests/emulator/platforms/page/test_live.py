@@ -1,8 +1,12 @@
 """The chat page while the emulator is away, with very much to show, and on a phone, in a real browser."""
 
-import pytest
+import asyncio
 
-from tests.emulator.platforms.page.conversation import ANA, BODIES, ROWS, say
+import pytest
+from aiohttp import web
+
+from tests.emulator.platforms.conftest import bound
+from tests.emulator.platforms.page.conversation import ANA, BODIES, GROUP, ROWS, say
 
 pytestmark = pytest.mark.browser
 
@@ -19,6 +23,75 @@ def test_the_page_goes_on_after_the_emulator_was_away(browse):
         await tab.until(f"document.body.dataset.live === 'yes' && {BODIES}.join() === 'before,after'")
         assert await tab.run("window.stayed")
         tab.problems.clear()  # refused connections
+
+    browse(scenario)
+
+
+def test_the_page_goes_on_after_an_answer_that_ends_its_stream(browse):
+    """As of the gateway, until the fake platforms are up: a browser makes no other attempt then."""
+
+    async def scenario(world, tab):
+        asked = asyncio.Event()
+
+        async def refuse(request):
+            asked.set()
+            return web.Response(status=503)
+
+        await say(tab, "before")
+        await world.platforms.stop()
+        app = web.Application()
+        app.router.add_get("/_emulator/chat/events", refuse)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.SockSite(runner, bound(world._port)).start()
+        await asked.wait()
+        await runner.cleanup()
+        await world.start()
+        await world.say("after")
+        await tab.until(f"document.body.dataset.live === 'yes' && {BODIES}.join() === 'before,after'")
+        tab.problems.clear()  # the refusal
+
+    browse(scenario)
+
+
+def test_a_conversation_that_cannot_be_read_does_not_show_another(browse):
+    async def scenario(world, tab):
+        await say(tab, "of Ana alone")
+        await tab.run("""{
+            const real = window.fetch, away = () => Promise.reject(new Error("it is away"));
+            window.fetch = (path, options) => path.includes("/chats/") ? away() : real(path, options);
+        } 0""")
+        await tab.run(f"open('{GROUP}')")
+        await tab.until("document.querySelector('.error').innerText.includes('it is away. Choose it again.')")
+        assert await tab.run(f"{ROWS}.length") == 0
+        assert await tab.run("document.querySelector('.head h2').innerText") != await tab.run(
+            "botOf(chatOf(chat)).name"
+        )
+
+    browse(scenario)
+
+
+def test_hours_of_messages_do_not_stay_in_memory(browse):
+    def flood(world, numbers):
+        chat = world.platforms._store.chat("telegram", ANA)
+        about = {"platform": "telegram", "chat": ANA}
+        sent = {"kind": "message", "state": "pending", "attempts": 0, "status": None, "error": None, "took_ms": None}
+        with world.platforms._store.conn:
+            for number in numbers:
+                said = {"author": ANA, "is_bot": False, "text": f"number {number}", "detail": {}, "now_ms": number}
+                world.platforms._store.add_message(chat, str(number), **said)
+        for number in numbers:
+            of_message = {"message": str(number), "update_id": number, "created_ms": number}
+            world.platforms._bus.publish("message", {**about, "id": str(number)})
+            world.platforms._bus.publish("delivery", {**about, **sent, **of_message})
+
+    async def scenario(world, tab):
+        for first in range(1, 4401, 400):
+            flood(world, range(first, first + 400))
+            await tab.until(f"messages.has('{first + 399}') && deliveries.has('{first + 399}')")
+        await tab.until("steps.size <= KEEP")
+        sizes = await tab.run("[messages, deliveries, drawn, whys].map((one) => one.size)")
+        assert all(size <= 2001 for size in sizes), sizes
 
     browse(scenario)
 
