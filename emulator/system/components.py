@@ -161,15 +161,18 @@ class Components:
         """What the API says of Postroom's health, and what only the emulator knows of its own processes."""
         durability = self.functions["api"].environment.get("POSTROOM_DURABILITY", "local")
         functions = self.functions.all
-        answer, s3_answers, *_ = await asyncio.gather(
-            self._ask_api("/api/health"),
+        asking = asyncio.ensure_future(self._ask_api("/api/health"))
+        s3_answers, *_ = await asyncio.gather(
             self.gateway.answers(self.s3.url, limit_s=_ANSWER_LIMIT_S),
             *(hangs.look(each, self.gateway, self.state) for each in functions),
         )
+        is_api_up = self.functions["api"].is_up
+        answer = await asking if is_api_up else None
+        asking.cancel()  # nothing that hangs or is down will answer
         stops = [f"{each.name} does not run: {each.problem or each.hangs}" for each in functions if not each.is_up]
         if self.relay is not None and self.relay.problem is not None:
             stops.append(f"the Discord relay is down: {self.relay.problem}")
-        if answer is None and self.functions["api"].is_up:
+        if answer is None and is_api_up:
             stops.append(f"api does not answer within {_HEALTH_LIMIT_S:.0f} s at {self.api_url}")
         silent = None if s3_answers else f"S3 (process {self.s3.pid}) does not answer within {_ANSWER_LIMIT_S:.0f} s"
         of_replica = of_storage(

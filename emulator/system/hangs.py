@@ -10,6 +10,7 @@ from emulator.system.functions import Function
 from emulator.system.gateway import Gateway
 
 LIMIT_S = 3.0  # as in production's health checks (infra/probe.py)
+BRIEF_LIMIT_S = 1.0  # where more than the missing answer speaks for it
 
 
 async def look(function: Function, gateway: Gateway, state: StateFolder) -> None:
@@ -18,18 +19,31 @@ async def look(function: Function, gateway: Gateway, state: StateFolder) -> None
     if function.problem is not None or process is None:
         function.hangs = None
         return
-    is_answering = await gateway.answers(f"http://127.0.0.1:{function.port}/healthz", limit_s=LIMIT_S)
-    function.hangs = None if is_answering else _why(function.name, process.pid, state)
+    url = f"http://127.0.0.1:{function.port}/healthz"
+    if await gateway.answers(url, limit_s=BRIEF_LIMIT_S):
+        function.hangs = None
+    elif _is_known_to_hang(function.name, process.pid, state):
+        function.hangs = _why(function.name, process.pid, state, BRIEF_LIMIT_S)
+    else:
+        is_answering = await gateway.answers(url, limit_s=LIMIT_S - BRIEF_LIMIT_S)
+        function.hangs = None if is_answering else _why(function.name, process.pid, state, LIMIT_S)
 
 
-def _why(name: str, pid: int, state: StateFolder) -> str:
+def _is_known_to_hang(name: str, pid: int, state: StateFolder) -> bool:
+    from shared.db.engine.writer_process.remote import STOPPED, why_it_hangs  # late: mostly none hangs
+    from shared.runtime import kick  # as above
+
+    return bool(why_it_hangs(pid, STOPPED) or kick.silent_ms(state.run, name))
+
+
+def _why(name: str, pid: int, state: StateFolder, limit_s: float) -> str:
     """What is known of the process, and what to do."""
     from shared.db.engine.writer_process.remote import ON_THE_DISK, STOPPED, why_it_hangs  # late: mostly none hangs
     from shared.runtime import kick  # as above
 
     reason = why_it_hangs(pid, STOPPED | ON_THE_DISK)
     silent_ms = kick.silent_ms(state.run, name)
-    facts = [f"its process {pid} does not answer within {LIMIT_S:.0f} s"]
+    facts = [f"its process {pid} does not answer within {limit_s:.0f} s"]
     facts += [reason] if reason else []
     facts += [kick.silence(silent_ms)] if silent_ms else []
     log, kill = (command_line(f"{command} {name}", state.path) for command in ("logs", "fault kill"))

@@ -118,7 +118,7 @@ def test_a_function_that_hangs_is_named_everywhere_until_it_goes_on(emulator: St
 
     lines = [line for line in shown.splitlines() if line.startswith("  not ready: ")]
     assert len(lines) == 1, "the API tells too that it hangs"
-    begin = f"  not ready: deliver does not run: its process {pid} does not answer within 3 s; it is stopped"
+    begin = f"  not ready: deliver does not run: its process {pid} does not answer within 1 s; it is stopped"
     assert lines[0].startswith(begin)
     assert "as by SIGSTOP; it has given no sign of life for 2 d 3 h" in lines[0]
     assert f"  deliver     hangs, generation 1, pid {pid}" in shown

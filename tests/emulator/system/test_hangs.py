@@ -21,14 +21,16 @@ from tests.shared.runtime.test_signs_of_life import LONG_MS, grow_silent
 
 
 class Answers:
-    """In place of the gateway's client: whether the function answers, and which addresses were asked."""
+    """In place of the gateway's client: whether the function answers, which addresses were asked, and how long."""
 
     def __init__(self, is_there: bool) -> None:
         self.is_there = is_there
         self.asked: list[str] = []
+        self.limits_s: list[float] = []
 
     async def answers(self, url: str, *, limit_s: float) -> bool:
         self.asked.append(url)
+        self.limits_s.append(limit_s)
         return self.is_there
 
 
@@ -57,9 +59,11 @@ def test_a_process_that_is_stopped_is_named_with_the_cause_since_when_and_what_t
     assert function.current is not None
     pid = function.current.pid
     freeze(pid)
-    look(function, Answers(False), tmp_path)
+    gateway = Answers(False)
+    look(function, gateway, tmp_path)
     assert function.hangs is not None
-    assert function.hangs.startswith(f"its process {pid} does not answer within 3 s; it is stopped, as by SIGSTOP. Its")
+    assert function.hangs.startswith(f"its process {pid} does not answer within 1 s; it is stopped, as by SIGSTOP. Its")
+    assert gateway.limits_s == [1.0]
 
     grow_silent(StateFolder(tmp_path).run, "deliver", LONG_MS)
     look(function, Answers(False), tmp_path)
@@ -74,9 +78,17 @@ def test_a_process_that_is_stopped_is_named_with_the_cause_since_when_and_what_t
 
 
 def test_a_process_whose_event_loop_stands_still_is_named_too(function: Function, tmp_path: Path) -> None:
-    look(function, Answers(False), tmp_path)
+    gateway = Answers(False)
+    look(function, gateway, tmp_path)
     assert function.hangs is not None
     assert "does not answer within 3 s. Its log: `" in function.hangs
+    assert gateway.limits_s == [1.0, 2.0], "it may be busy"
+
+    grow_silent(StateFolder(tmp_path).run, "deliver", LONG_MS)
+    gateway = Answers(False)
+    look(function, gateway, tmp_path)
+    assert "does not answer within 1 s; it has given no sign of life for 2 d 3 h. Its log: `" in function.hangs
+    assert gateway.limits_s == [1.0]
 
 
 def test_a_function_that_is_down_is_not_asked_and_its_cause_stays(function: Function, tmp_path: Path) -> None:
@@ -84,6 +96,7 @@ def test_a_function_that_is_down_is_not_asked_and_its_cause_stays(function: Func
     look(function, gateway, tmp_path)
     function.problem = "it ended with code 3 and is restarted"
     look(function, gateway, tmp_path)
-    assert gateway.asked == [f"http://127.0.0.1:{function.port}/healthz"]
+    assert set(gateway.asked) == {f"http://127.0.0.1:{function.port}/healthz"}
+    assert gateway.limits_s == [1.0, 2.0]
     facts = function.facts()
     assert (facts["up"], facts["hangs"], facts["problem"]) == (False, False, function.problem)
