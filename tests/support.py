@@ -12,7 +12,7 @@ import pytest
 from shared.core import chance, ids
 from shared.db.access import user_roles, users
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import claims, messages, responses, sessions
+from shared.db.queue import claims, epochs, messages, responses, sessions
 from shared.db.queue.claims import Claim
 from shared.db.queue.messages import NewMessage, storing
 from shared.db.queue.responses import NewResponse
@@ -106,6 +106,13 @@ def take(
     _, session = make_session(conn, agent, chat, **key)
     with transaction(conn):
         return claims.claim(conn, agent, session, token=token, now_ms=now_ms, lease_ms=LEASE, limit=limit)
+
+
+def begin_epoch(conn: apsw.Connection, epoch: str = "epoch_2", *, now_ms: int = NOW) -> None:
+    """What a restore, and the start after it, do to the rows."""
+    with transaction(conn):
+        epochs.name(conn, epoch)
+        epochs.begin(conn, now_ms=now_ms)
 
 
 def texts(claim: Claim | None) -> list[str]:

@@ -133,7 +133,7 @@ def answered(seen: Witnesses) -> list[str]:
     """P5, P6: a completed message has one answer and its history, a dead one a sentence, an answer has its message."""
     problems = row_promises.histories(seen.rows)
     answers: dict[str, list[str]] = defaultdict(list)
-    # A new epoch keeps the numbers that a lost disk may have given out, by a row that is no answer (response_numbers).
+    # A new epoch keeps the numbers that a lost disk may have given out, by a row that is no answer (`epochs`).
     said_to = "SELECT message_id, message FROM responses WHERE status != 'deleted' ORDER BY id"
     for message_id, text in seen.rows(said_to):
         answers[message_id].append(text)

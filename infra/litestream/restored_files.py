@@ -13,6 +13,7 @@ from shared.core.errors import DatabaseRefused, PermanentError, PostroomError
 from shared.db.engine import meta, schema
 from shared.db.engine.connection import open_connection, rows, scalar
 from shared.db.engine.owner_only import UMASK
+from shared.db.queue import epochs
 from shared.db.replica.litestream_program import environment_for, restore_command
 
 
@@ -117,7 +118,7 @@ def write_epoch(database: Path, epoch: str) -> None:
         conn = open_connection(database)
         try:
             if rows(conn, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'meta'"):
-                meta.put(conn, "epoch", epoch)
+                epochs.name(conn, epoch)
         finally:
             conn.close()
 

@@ -7,7 +7,7 @@ from shared.core.time import clock
 from shared.db.engine import meta, schema
 from shared.db.engine.connection import open_connection, scalar, transaction
 from shared.db.engine.migrate import Applied, migrate
-from shared.db.queue import response_numbers
+from shared.db.queue import epochs
 
 log = logs.get()
 
@@ -41,7 +41,7 @@ def _prepare(path: Path, timezone: str, agents_file: Path | None) -> int:
     conn = open_connection(path)
     try:
         with transaction(conn):
-            response_numbers.begin_epoch(conn, now_ms=clock.now_ms())
+            epochs.begin(conn, now_ms=clock.now_ms())
             if not scalar(conn, "SELECT EXISTS (SELECT 1 FROM agents)"):
                 from shared.roster import roster_file  # needed once in a database's life; spares each start 20 ms
 

@@ -41,6 +41,10 @@ class Surroundings(Protocol):
     def is_calm(self) -> bool:
         """Nothing happens to the machine."""
 
+    @property
+    def are_ids_unique(self) -> bool:
+        """No event has the id of a lost one: the power was not cut, and no disk was lost where the clock is set."""
+
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows that the world is judged by."""
 

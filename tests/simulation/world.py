@@ -93,6 +93,12 @@ class World:
         """See ``Surroundings``."""
         return all(fault.kind in OUTSIDE for fault in self.outcome.faults)
 
+    @property
+    def are_ids_unique(self) -> bool:
+        """See ``Surroundings``."""
+        computer = self.computer
+        return computer.losses == 0 or (computer.power_cuts == 0 and self.is_clock_steady)
+
     def note_thinking(self, account: str, chat: str) -> None:
         """See ``Surroundings``."""
         if self.computer.is_on and thinking.is_over(self.query, account, chat, self.wall_ms()):

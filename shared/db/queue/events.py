@@ -67,6 +67,7 @@ class EventData(_RoomAuthor, total=False):
         kind: of the approval: ``approval_*``.
         permission: the id: ``permission_used``.
         question: the id: ``question_*``.
+        after: the last id that the history before it has: ``epoch_began``.
         agents: ids of all agents: ``processor_start``.
         teams: ids of all teams: ``processor_start``.
         provider: its name: ``provider_chosen``, ``session_changed_provider``.
@@ -101,6 +102,7 @@ class EventData(_RoomAuthor, total=False):
     kind: str
     permission: str
     question: str
+    after: int
     agents: list[str]
     teams: list[str]
     period: str
@@ -224,7 +226,8 @@ def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
 
     The newest stays, and so does what is not in the sums of ``event_totals`` yet.
 
-    Ids have no other gaps. A reader that was away for longer than the retention has missed the deleted events.
+    Ids have no other gaps but the one before each ``epoch_began`` (:mod:`shared.db.queue.epochs`). A reader that was
+    away for longer than the retention has missed the deleted events.
     """
     conn.execute(_PRUNE, {"cutoff": older_than_ms, "limit": limit})
     return conn.changes()

@@ -45,7 +45,7 @@ async def stream(service: Service, *, query: StreamQuery, request: Request) -> E
         raise RequestRefused(400, "Last-Event-ID must be the id of an event")
     _check_room(service)
     latest = events.latest_id(service.reader)
-    last = latest if sent is None else min(int(sent), latest)  # after a restore, ids continue from a lower number
+    last = latest if sent is None else min(int(sent), latest)  # an id beyond all is of another database
     names = frozenset(query.types.split(",")) if query.types else None
     hello = {"type": "connected", "timestamp": clock.now_ms()}
     return EventStream(_greeted(hello, service.feed.read(last, names)))

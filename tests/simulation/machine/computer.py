@@ -36,7 +36,8 @@ class Computer:
         current: the newest process of each function.
         started: how many processes each function has had.
         is_on: it has power, and all is up.
-        losses: how often what was not durable was gone: its events have no rows.
+        losses: how often what was not durable was gone, with a disk or at a cut of the power: its events have no rows.
+        power_cuts: those of them that no restore followed.
         keeping: what the world does to the database beside Postroom, but not while that prepares it.
     """
 
@@ -61,6 +62,7 @@ class Computer:
         self.started: Counter[str] = Counter()
         self.is_on = False
         self.losses = 0
+        self.power_cuts = 0
         self.keeping: Keeping | None = None
         self._witness: apsw.Connection | None = None  # to open one costs 50 statements
 
@@ -134,6 +136,7 @@ class Computer:
         if not self.is_on:
             return
         self._switch_off()
+        self.power_cuts += 1
         self.disk.cut_power()
         self._remove("-shm")
         await asyncio.sleep(self._dice(f"power {self.loop.time()}").uniform(0.5, 10))

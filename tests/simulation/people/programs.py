@@ -90,19 +90,22 @@ class Client(WorldPart):
         problems += [
             f"{text!r} was sent under one id, and is stored {count} times" for text, count in stored if count > 1
         ]
-        return [*problems, *self._streamed(dict(query("SELECT id, type FROM events")), is_whole=is_history_whole)]
+        return [*problems, *self._streamed(dict(query("SELECT id, type FROM events")))]
 
-    def _streamed(self, events: Mapping[int, str], *, is_whole: bool) -> Iterator[str]:
-        """Each event came once, and all of it before its id. Where some were lost, the stream goes on with the next."""
-        told = self.event_ids
+    def _streamed(self, events: Mapping[int, str]) -> Iterator[str]:
+        """Each event came once, and all of it before its id, also after those that were lost with a disk.
+
+        Where ids may come again, the stream goes on with the next event.
+        """
+        told, is_unique = self.event_ids, self._world.are_ids_unique
         if told and told[-1] != max(events):
             yield f"the stream stands at the event {told[-1]} of {max(events)}"
-        if is_whole and told != sorted(set(told)):
+        if is_unique and told != sorted(set(told)):
             yield "events came twice, or out of order"
-        missing = sorted(events.keys() - set(told)) if is_whole else []
+        missing = sorted(events.keys() - set(told)) if is_unique else []
         if missing:
             yield f"the stream left out the events {missing[:5]}"
-        halves = [id_ for id_, name in self.event_names.items() if is_whole and events.get(id_, name) != name]
+        halves = [id_ for id_, name in self.event_names.items() if is_unique and events.get(id_, name) != name]
         if halves:
             yield f"of the events {halves[:5]} the ids came before the rest"
 

@@ -112,8 +112,8 @@ def sent_since(conn: apsw.Connection, since_ms: int) -> list[tuple[str, str, int
         SELECT r.channel, r.platform_id, e.created_at, max(json_array_length(r.parts), 1)
           FROM events e
           JOIN responses r ON r.id = e.response_id
-         WHERE e.id > (SELECT max(id) FROM events) - :newest AND e.type = 'response_acked' AND e.created_at >= :since
-           AND r.platform_id IS NOT NULL
+         WHERE e.id > ifnull((SELECT id FROM events ORDER BY id DESC LIMIT 1 OFFSET :newest), 0)
+           AND e.type = 'response_acked' AND e.created_at >= :since AND r.platform_id IS NOT NULL
          ORDER BY e.id
         """,
         {"newest": _NEWEST_EVENTS, "since": since_ms},

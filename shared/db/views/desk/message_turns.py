@@ -49,6 +49,7 @@ BEGUN = """
      ORDER BY id DESC
      LIMIT :limit
 """
+BEFORE = "SELECT id FROM events WHERE id <= :last ORDER BY id DESC LIMIT 1 OFFSET :looked_at"
 CALLS = """
     SELECT created_at, tool
       FROM tool_calls
@@ -68,7 +69,8 @@ def read(conn: apsw.Connection, row_id: int) -> MessageTurns:
         last = books.first_since(conn, "events", updated_at + 1) - 1
     else:
         last = scalar(conn, "SELECT ifnull(max(id), 0) FROM events")
-    first = max(books.first_since(conn, "events", created_at), last - LOOKED_AT + 1)
+    before = scalar(conn, BEFORE, {"last": last, "looked_at": LOOKED_AT}) or 0
+    first = max(books.first_since(conn, "events", created_at), before + 1)
     begun = rows(conn, BEGUN, {"first": first, "last": last, "id": id_, "session": session, "limit": _MOST})
     turns = list(dict.fromkeys(each["turn"] for each in spending.of_message(conn, row_id)))
     return {

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import apsw
 
 from shared.db.engine import meta
-from shared.db.engine.connection import rows, savepoint, scalar
+from shared.db.engine.connection import rows, savepoint
 
 LONGEST_TAIL = 50_000  # events that a reader adds, 30 ms; where more wait, the sums stand still until sweep runs
 _COUNTED = "events_counted"
@@ -21,6 +21,7 @@ NEW = """
      WHERE id > :after AND id <= :last
      GROUP BY 1, 2
 """
+NEXT = "SELECT max(id), count(*) FROM (SELECT id FROM events WHERE id > :after ORDER BY id LIMIT :limit)"
 _ADD = f"""
     INSERT INTO event_totals (type, name, number)
     {NEW}
@@ -39,12 +40,11 @@ class EventTotal(NamedTuple):
 def add_up(conn: apsw.Connection, *, limit: int) -> int:
     """Add up to *limit* events to the sums, the oldest that are not in them; how many."""
     after = _counted(conn)
-    last = min(after + limit, scalar(conn, "SELECT ifnull(max(id), 0) FROM events"))
-    if last <= after:
-        return 0
-    conn.execute(_ADD, {"after": after, "last": last})
-    meta.put(conn, _COUNTED, str(last))
-    return int(last - after)
+    last, count = _next(conn, after, limit)
+    if count:
+        conn.execute(_ADD, {"after": after, "last": last})
+        meta.put(conn, _COUNTED, str(last))
+    return count
 
 
 def read(conn: apsw.Connection) -> list[EventTotal]:
@@ -52,11 +52,18 @@ def read(conn: apsw.Connection) -> list[EventTotal]:
     with savepoint(conn):  # of one instant
         after = _counted(conn)
         kept = rows(conn, "SELECT type, name, number FROM event_totals ORDER BY rowid")
-        new = rows(conn, NEW, {"after": after, "last": after + LONGEST_TAIL})
+        last, _ = _next(conn, after, LONGEST_TAIL)
+        new = rows(conn, NEW, {"after": after, "last": last})
     found = {(type_, name): number for type_, name, number in kept}
     for type_, name, number in new:
         found[type_, name] = found.get((type_, name), 0) + number
     return [EventTotal(*key, number) for key, number in found.items()]
+
+
+def _next(conn: apsw.Connection, after: int, limit: int) -> tuple[int, int]:
+    """The id of the last of the *limit* events that follow *after*, and how many there are. Ids may have gaps."""
+    ((last, count),) = rows(conn, NEXT, {"after": after, "limit": limit})
+    return last or after, count
 
 
 def _counted(conn: apsw.Connection) -> int:

@@ -23,7 +23,7 @@ from shared.queue.platforms.fair_heads import FairHeads, Rounds, choose
 from shared.queue.platforms.pacing import PacedClient, RowPacing
 from shared.queue.platforms.send_room import SendRoom
 from tests.fake_client import FakeClient
-from tests.support import NOW, answer
+from tests.support import NOW, answer, begin_epoch
 
 SENDS = 16  # at once
 STEP_MS = 50
@@ -144,11 +144,14 @@ def test_one_chat_gets_a_short_burst_and_then_the_pace_of_the_platform(conn, tmp
     assert [at_ms for at_ms, _ in sent][:6] == [0, 50, 100, 150, 200, 5000]
 
 
-def test_a_new_process_knows_what_was_sent_to_a_group(conn, tmp_path):
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_a_new_process_knows_what_was_sent_to_a_group(conn, tmp_path, is_restored):
     for number in range(40):
         ask(conn, f"answer {number}", GROUP)
     delivery = Delivery(conn, tmp_path)
     assert len(delivery.run(20_000)) == 20
+    if is_restored:
+        begin_epoch(conn, now_ms=delivery.at_ms)
     delivery.start()
     assert len(delivery.run(40_000)) == 20
     assert len(delivery.run(10_000)) == 30

@@ -6,14 +6,14 @@ import pytest
 
 from functions import api
 from shared.db.engine.connection import transaction
-from shared.db.queue import messages
+from shared.db.queue import epochs, messages
 from shared.db.roster import teams
 from shared.db.roster.teams import Team
 from shared.queue import turns
 from shared.queue.teamwork import mailbox, rooms
 from shared.queue.turns import TurnReply
 from tests.api_client import frames, get, stream, whole
-from tests.support import NOW, answer, make_agent, put, take
+from tests.support import NOW, answer, begin_epoch, make_agent, put, take
 
 
 @pytest.fixture
@@ -73,7 +73,23 @@ def test_after_a_long_absence_the_events_come_in_batches_without_a_gap(serving, 
     assert asyncio.run(go()) == [str(number) for number in range(1, 1204)]
 
 
-def test_after_a_restore_a_reader_with_a_lost_id_goes_on(serving, append):
+def test_after_a_restore_a_reader_that_was_ahead_misses_no_new_event(serving, append, conn):
+    """Also one that comes back late: the events that it had seen, 2 to 4, were lost with the disk."""
+    append("known")
+    begin_epoch(conn, now_ms=5)
+    append(*["new"] * 6)
+
+    async def go():
+        async with serving(api), stream(last_event_id="4") as queue:
+            return await whole(queue, 7)
+
+    (began, _, data), *new = asyncio.run(go())
+    assert (began, data["after"]) == (str(1 + epochs.STEP), 1)
+    assert [found[:2] for found in new] == [(str(1 + epochs.STEP + number), "new") for number in range(1, 7)]
+
+
+def test_a_reader_with_an_id_beyond_all_goes_on(serving, append):
+    """It read another database."""
     append("e")
 
     async def go():

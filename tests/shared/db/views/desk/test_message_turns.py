@@ -2,15 +2,22 @@
 
 from shared.db.access import tool_calls
 from shared.db.engine.connection import rows, transaction
-from shared.db.queue import events
 from shared.db.spending import usage
 from shared.db.spending.usage import Tokens, TurnName
 from shared.db.views.desk import message_turns
 from shared.queue import turns
 from shared.queue.turns import Failure, RetryPolicy, TurnReply
-from tests.support import NOW, put, take
+from tests.support import NOW, begin_epoch, put, take
 
 RETRY = RetryPolicy(5, 1000, 1000, 0.0)
+
+
+MANY = """
+    WITH RECURSIVE numbers (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers LIMIT :count)
+    INSERT INTO events (id, type, created_at)
+    SELECT (SELECT max(id) FROM events WHERE created_at <= :after) + number, 'agent_paused', :after
+      FROM numbers
+"""
 
 
 def fail(conn, claim, now_ms):
@@ -44,15 +51,23 @@ def test_of_very_many_events_the_last_before_the_end_are_read(conn):
     row = put(conn)
     fail(conn, take(conn, now_ms=NOW + 1000), NOW + 2000)
     settle(conn, take(conn, now_ms=NOW + 9000), NOW + 9500)
+    assert begun(conn, row) == [(1000, 1, 1), (9000, 2, 1)]
     with transaction(conn):
         rows(conn, "UPDATE events SET id = id + :far WHERE created_at >= :at", {
             "far": message_turns.LOOKED_AT, "at": NOW + 9000,
         })  # fmt: skip
-        events.append(conn, "agent_paused", now_ms=NOW + 20_000, agent="assistant")
-        rows(conn, "UPDATE events SET id = id + :far WHERE created_at = :at", {
-            "far": message_turns.LOOKED_AT, "at": NOW + 20_000,
-        })  # fmt: skip
+        for at_ms in (NOW + 5000, NOW + 20_000):  # before the last turn, and after the end
+            rows(conn, MANY, {"after": at_ms, "count": message_turns.LOOKED_AT})
     assert begun(conn, row) == [(9000, 2, 1)]
+
+
+def test_a_restore_hides_no_turn(conn):
+    """The ids that it leaves out are no events that have to be read."""
+    row = put(conn)
+    fail(conn, take(conn, now_ms=NOW + 1000), NOW + 2000)
+    begin_epoch(conn, now_ms=NOW + 5000)
+    take(conn, now_ms=NOW + 9000)
+    assert begun(conn, row) == [(1000, 1, 1), (9000, 2, 1)]
 
 
 def test_what_a_turn_did_with_its_tools_is_told(conn):

@@ -7,7 +7,7 @@ from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.queue import events
 from shared.db.views.monitoring import event_totals
 from shared.db.views.monitoring.event_totals import EventTotal
-from tests.support import NOW, plan
+from tests.support import NOW, begin_epoch, plan
 
 
 def happen(conn, type_, count=1, **fields):
@@ -78,8 +78,19 @@ def test_a_reader_sees_the_sums_and_the_events_of_one_instant(conn, db):
 def test_where_nothing_adds_up_a_reader_reads_a_limited_number(conn):
     with transaction(conn):
         sql = "INSERT INTO events (id, type, agent, created_at) VALUES (?, 'message_dead', 'coder', 1)"
-        conn.executemany(sql, ((each,) for each in (1, 2, event_totals.LONGEST_TAIL, event_totals.LONGEST_TAIL + 1)))
-    assert event_totals.read(conn) == [EventTotal("message_dead", "coder", 3)]
+        conn.executemany(sql, ((each,) for each in range(1, event_totals.LONGEST_TAIL + 2)))
+    assert event_totals.read(conn) == [EventTotal("message_dead", "coder", event_totals.LONGEST_TAIL)]
+
+
+def test_a_restore_holds_no_sum_up(conn):
+    """The ids that it leaves out are no events that have to be read."""
+    happen(conn, "message_dead", 2, agent="coder")
+    begin_epoch(conn)
+    happen(conn, "message_dead", 3, agent="coder")
+    whole = [EventTotal("message_dead", "coder", 5), EventTotal("epoch_began", "", 1)]
+    assert set(event_totals.read(conn)) == set(whole)
+    assert (add_up(conn, 4), add_up(conn, 4)) == (4, 2)
+    assert set(event_totals.read(conn)) == set(whole)
 
 
 def test_names_keep_the_order_in_which_they_came(conn):
@@ -91,6 +102,11 @@ def test_names_keep_the_order_in_which_they_came(conn):
 
 
 def test_only_new_events_are_read(conn):
+    assert plan(conn, event_totals.NEXT, after=1, limit=2) == [
+        "CO-ROUTINE (subquery-1)",
+        "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)",
+        "SCAN (subquery-1)",
+    ]
     assert plan(conn, event_totals.NEW, after=1, last=2) == [
         "SEARCH events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
         "USE TEMP B-TREE FOR GROUP BY",
