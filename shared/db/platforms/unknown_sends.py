@@ -52,7 +52,10 @@ def is_of_several_chats(conn: apsw.Connection, response: Response, *, now_ms: in
                           AND r.chat_id <> :chat AND r.status <> 'acked'
                           AND NOT EXISTS (SELECT 1
                                             FROM responses sent
-                                           WHERE sent.id > (SELECT max(id) FROM responses) - :newest
+                                           WHERE sent.id > ifnull((SELECT id
+                                                                     FROM responses
+                                                                    ORDER BY id DESC
+                                                                    LIMIT 1 OFFSET :newest), 0)
                                              AND sent.channel = :channel AND sent.acked_at >= u.last_at))
         """,
         {

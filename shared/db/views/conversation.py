@@ -71,8 +71,8 @@ _ANSWERS = """
 _OWN = """
     SELECT id, agent, substr(message, 1, :longest), created_at, acked_at, retry_count
       FROM responses
-     WHERE id > (SELECT max(id) FROM responses) - :searched AND id >= :first AND id < :before
-       AND chat_id = :chat AND (:like IS NULL OR message LIKE :like ESCAPE '!')
+     WHERE id > ifnull((SELECT id FROM responses ORDER BY id DESC LIMIT 1 OFFSET :searched), 0)
+       AND id >= :first AND id < :before AND chat_id = :chat AND (:like IS NULL OR message LIKE :like ESCAPE '!')
        AND (in_reply_to IS NULL
                                 OR NOT EXISTS (SELECT 1
                                                  FROM messages m

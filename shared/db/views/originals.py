@@ -123,7 +123,7 @@ class SaidBefore(NamedTuple):
 _RESPONSE = """
     SELECT id, agent, thread_id, message, content
       FROM responses
-     WHERE id > (SELECT max(id) FROM responses) - :searched AND chat_id = :chat
+     WHERE id > ifnull((SELECT id FROM responses ORDER BY id DESC LIMIT 1 OFFSET :searched), 0) AND chat_id = :chat
        AND (platform_message_id = :message OR EXISTS (SELECT 1 FROM json_each(parts) WHERE value = :message)
             OR EXISTS (SELECT 1 FROM json_each(also) WHERE value = :message))
      ORDER BY id DESC

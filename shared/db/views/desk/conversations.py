@@ -66,7 +66,8 @@ _SAID = """
 _SENT = """
     SELECT chat_id, max(id)
       FROM responses
-     WHERE id > (SELECT max(id) FROM responses) - :looked AND chat_id IS NOT NULL AND status <> 'deleted'
+     WHERE id > ifnull((SELECT id FROM responses ORDER BY id DESC LIMIT 1 OFFSET :looked), 0)
+       AND chat_id IS NOT NULL AND status <> 'deleted'
      GROUP BY chat_id
 """
 _MESSAGES = """

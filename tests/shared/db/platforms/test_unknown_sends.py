@@ -6,7 +6,7 @@ import pytest
 from shared.db.engine.connection import rows, transaction
 from shared.db.platforms import unknown_sends
 from shared.db.queue import responses
-from tests.support import NOW, answer
+from tests.support import NOW, answer, begin_epoch
 
 
 def test_a_part_that_is_sent_again_without_an_answer_keeps_its_first_instant(conn):
@@ -18,6 +18,18 @@ def test_a_part_that_is_sent_again_without_an_answer_keeps_its_first_instant(con
     assert not unknown_sends.settle(conn, 1, 0, "arrived", "5", now_ms=NOW + 11)
     unknown_sends.note(conn, 1, 0, tried_from=NOW + 20, now_ms=NOW)
     assert unknown_sends.tried_from(conn, 1, 0) == NOW
+
+
+def test_a_send_that_went_out_before_a_restore_shows_that_the_platform_sends(conn):
+    unknown, sent = answer(conn, "one", chat="100"), answer(conn, "two", chat="200")
+    with transaction(conn):
+        unknown_sends.note(conn, unknown, 0, tried_from=NOW, now_ms=NOW)
+        rows(conn, "UPDATE responses SET status = 'acked', acked_at = ? WHERE id = ?", (NOW + 1, sent))
+    begin_epoch(conn)
+    id_ = answer(conn, "three", chat="300")
+    with transaction(conn):
+        later = responses.claim(conn, id_, token="a", now_ms=NOW, lease_ms=60_000)
+    assert not unknown_sends.is_of_several_chats(conn, later, now_ms=NOW + 2)
 
 
 def test_what_arrived_has_its_id_and_nothing_else_has_one(conn):

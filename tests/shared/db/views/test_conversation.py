@@ -6,7 +6,7 @@ from shared.db.views import conversation
 from shared.queue import turns
 from shared.queue.turns import TurnReply
 from tests.approval_requests import hold_many
-from tests.support import NOW, answer, make_chat, put, take
+from tests.support import NOW, answer, begin_epoch, make_chat, put, take
 
 
 def read(conn, chat="100", *, cursor=None, before_ms=2**63 - 1, limit=50):
@@ -55,6 +55,13 @@ def test_what_an_agent_says_by_itself_has_a_line_of_its_own(conn):
     newest, _ = read(conn)
 
     assert (newest["what"], newest["at"], newest["said"][0]["id"]) == ("said", NOW + 9, row)
+
+
+def test_what_an_agent_said_by_itself_before_a_restore_is_told(conn):
+    answer(conn, "by the way")
+    begin_epoch(conn)
+    answer(conn, "and another thing")
+    assert [line["said"][0]["text"] for line in read(conn)] == ["and another thing", "by the way"]
 
 
 def test_what_was_dropped_is_told_without_its_text(conn):

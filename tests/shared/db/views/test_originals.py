@@ -1,7 +1,7 @@
 from shared.db.access import dropped
 from shared.db.engine.connection import rows, transaction
 from shared.db.views import originals
-from tests.support import NOW, answer, column, plan, put
+from tests.support import NOW, answer, begin_epoch, column, plan, put
 
 
 def found(conn):
@@ -63,6 +63,15 @@ def test_a_response_is_found_by_each_of_its_parts(conn):
     assert originals.response(conn, chat, "b1").agent is None
     assert originals.response(conn, chat, "a") is None
     assert originals.response(conn, chat + 1, "a1") is None
+
+
+def test_what_was_said_before_a_restore_is_found(conn):
+    row = answer(conn, "one")
+    begin_epoch(conn)
+    answer(conn, "two")
+    rows(conn, """UPDATE responses SET parts = '["a1"]' WHERE id = :row""", {"row": row})
+    (chat,) = column(conn, "SELECT id FROM chats")
+    assert originals.response(conn, chat, "a1").id == row
 
 
 def test_a_response_is_found_by_each_picture_of_its_album(conn):

@@ -3,7 +3,7 @@
 from shared.db.engine.connection import rows, transaction
 from shared.db.queue import messages
 from shared.db.views.desk import conversations
-from tests.support import NOW, answer, make_chat, make_owner, put, row
+from tests.support import NOW, answer, begin_epoch, make_chat, make_owner, put, row
 
 
 def change(conn, sql, **values):
@@ -53,6 +53,13 @@ def test_a_chat_that_was_quiet_for_long_comes_after_those_in_which_something_was
     change(conn, "UPDATE messages SET id = id + :far WHERE id = :id", far=conversations.LOOKED_AT + 9, id=busy)
     assert messages.find(conn, row(conn, "messages", quiet)["message_id"]) == quiet
     assert read(conn) == [("200", "now"), ("100", None)]
+
+
+def test_what_was_said_before_a_restore_is_shown(conn):
+    answer(conn, "an answer")
+    begin_epoch(conn)
+    answer(conn, "hello", chat="200", now_ms=NOW + 1)
+    assert read(conn) == [("200", "hello"), ("100", "an answer")]
 
 
 def test_chats_and_people_are_found_by_a_part_of_the_name_or_by_the_platforms_id(conn):
