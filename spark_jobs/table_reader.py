@@ -12,12 +12,14 @@ from pyspark.sql.types import StructType
 
 from spark_jobs import replicas
 from spark_jobs.copies import ReplicaTable, open_copy, quoted, sentinel_row, typed_batches
+from spark_jobs.copy_cursor import CopyCursor
 from spark_jobs.fields import POSITION_NAMES
 from spark_jobs.pushed_filters import Condition, as_condition
 from spark_jobs.replicas import Pin
 
 PARTITIONS_PER_CORE = 4
 ROWS_PER_PARTITION = 10_000  # below this, one more task costs more than it saves
+_PROBES = 64  # a gap that is narrower than this part of the ids makes no great difference
 
 
 class RowRange(InputPartition):
@@ -58,7 +60,9 @@ class LitestreamReader(DataSourceReader):
         bounds = self.bounds()
         if bounds is None:
             return [RowRange(0, -1)]
-        return row_ranges(*bounds, self.requested)
+        with open_copy(replicas.ensure_local(self.pin, self.cache_dir)) as cursor:
+            stretches = _stretches(cursor, quoted(self.table.name), self.table.rowid, *bounds)
+        return row_ranges(stretches, self.requested)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Arrow batches of exactly the promised schema, with the rows that pass the pushed filters."""
@@ -97,12 +101,38 @@ class LitestreamReader(DataSourceReader):
         return (ends[0], ends[1]) if ends else None
 
 
-def row_ranges(low: int, high: int, requested: int | None = None) -> list[RowRange]:
-    """The rows from *low* to *high* in as many parts as *requested*; by default four a core, fewer for few rows."""
-    span = high - low + 1
-    wished = requested or min(_cores() * PARTITIONS_PER_CORE, math.ceil(span / ROWS_PER_PARTITION))
-    step = math.ceil(span / min(wished, span))
-    return [RowRange(start, min(start + step - 1, high)) for start in range(low, high + 1, step)]
+def row_ranges(stretches: Sequence[tuple[int, int]], requested: int | None = None) -> list[RowRange]:
+    """The rows of the *stretches* in as many parts as *requested*; by default four a core, fewer for few rows.
+
+    Args:
+        stretches: the first and the last id of each, in order; between them are no rows.
+    """
+    count = sum(high - low + 1 for low, high in stretches)
+    wished = requested or min(_cores() * PARTITIONS_PER_CORE, math.ceil(count / ROWS_PER_PARTITION))
+    step = math.ceil(count / min(wished, count))
+    starts: list[int] = []
+    seen = 0
+    for low, high in stretches:
+        starts += range(low + -seen % step, high + 1, step)
+        seen += high - low + 1
+    ends = [*(start - 1 for start in starts[1:]), stretches[-1][1]]
+    return [RowRange(*part) for part in zip(starts, ends, strict=True)]
+
+
+def _stretches(cursor: CopyCursor, name: str, rowid: str, low: int, high: int) -> list[tuple[int, int]]:
+    """The ids from *low* to *high* without the wide gaps, such as a restore leaves: else few parts had all rows."""
+    step = math.ceil((high - low + 1) / _PROBES)
+    for point in range(low + step, high, step) if step >= ROWS_PER_PARTITION else ():
+        cursor.execute(
+            f"SELECT (SELECT max({rowid}) FROM {name} WHERE {rowid} < ?), (SELECT min({rowid}) FROM {name}"  # noqa: S608 - quoted
+            f" WHERE {rowid} >= ?)",
+            (point, point),
+        )
+        ((before, behind),) = cursor.fetchall()
+        if behind - before > step:
+            left, right = (low, before), (behind, high)
+            return [*_stretches(cursor, name, rowid, *left), *_stretches(cursor, name, rowid, *right)]
+    return [(low, high)]
 
 
 def _cores() -> int:

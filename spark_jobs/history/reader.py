@@ -86,7 +86,7 @@ class ChangesReader(DataSourceReader):
         if not self.table.has_ranges:
             return [RowRange()]
         found = bounds(self._restore(self.old), self._restore(self.new), self.table)
-        return [RowRange(0, -1)] if found is None else row_ranges(*found, self.requested)
+        return [RowRange(0, -1)] if found is None else row_ranges([found], self.requested)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         low, high = partition.value

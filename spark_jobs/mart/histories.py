@@ -21,8 +21,9 @@ _COLUMNS = ["id", "type", "message_id", "created_at"]
 
 
 def history_of(source: PinnedTables) -> str:
-    """Tells the histories of one replica apart."""
-    epoch = source.values("meta", "value", one_of("key", ["epoch"]))
+    """Tells the histories of one replica apart: one ends where a restore leaves ids out, at the start after it."""
+    epoch = source.values("meta", "value", one_of("key", ["numbered_epoch"]))
+    epoch = epoch or source.values("meta", "value", one_of("key", ["epoch"]))
     return f"{source.pin.epoch}/{epoch[0] if epoch else ''}"
 
 

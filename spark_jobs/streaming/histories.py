@@ -59,6 +59,16 @@ class Copy:
         query = f"SELECT count(*) FROM {quoted(table)} WHERE id > ? AND id <= ?"  # noqa: S608 - quoted
         return int(_ask(self.path, query, (after, until))[0][0])
 
+    def left_out(self, table: str, after: int, until: int) -> int:
+        """How many ids above *after*, and not above *until*, a restore left out: no rows ever had them."""
+        if table != "events":
+            return 0
+        query = (
+            "SELECT ifnull(sum(id - 1 - max(json_extract(data, '$.after'), ?)), 0) FROM events"
+            " WHERE type = 'epoch_began' AND id > ? AND id <= ?"
+        )
+        return int(_ask(self.path, query, (after, after, until))[0][0])
+
 
 def last_common_row(old: Copy, new: Copy, table: str, until: int) -> int | None:
     """The id of the last row, not above *until*, that both histories have with the same content.

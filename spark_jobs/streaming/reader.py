@@ -151,8 +151,8 @@ class LitestreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         if not self.options.crosses_epochs:
             raise EpochChanged(
                 f"{self.table}: the database was restored: its epoch is {copy.epoch or 'none'}, and the stream has "
-                f"read epoch {begin.epoch or 'none'} up to row {begin.row}. Rows after the restored state may come "
-                "under ids that were read already. To continue after the last row that both have: on_new_epoch=cross"
+                f"read epoch {begin.epoch or 'none'} up to row {begin.row}. Rows after the restored state may be "
+                "others than those that were read. To continue after the last row that both have: on_new_epoch=cross"
             )
         ends = copy.ends(self.table)
         common = last_common_row(self._old_copy(begin), copy, self.table, begin.row)
@@ -188,7 +188,7 @@ class LitestreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         return found
 
     def _check_for_hole(self, copy: Copy, after: int, until: int) -> None:
-        missing = until - after - copy.count(self.table, after, until)
+        missing = until - after - copy.count(self.table, after, until) - copy.left_out(self.table, after, until)
         if not missing:
             return
         if not self.options.crosses_holes:

@@ -41,6 +41,9 @@ SAMPLES = """
     CREATE TABLE loose (id INTEGER PRIMARY KEY, t TEXT);
     CREATE TABLE anything (id INTEGER PRIMARY KEY, v ANY) STRICT;
     CREATE TABLE instants (id INTEGER PRIMARY KEY, seen_at INTEGER, until INTEGER, told_at TEXT) STRICT;
+    CREATE TABLE gap (id INTEGER PRIMARY KEY) STRICT;
+    INSERT INTO gap WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000)
+        SELECT i + 10000000 * (i > 20000) FROM n;
     INSERT INTO instants VALUES (1, NULL, NULL, 'noon'), (2, 1774526400123, -1, ''), (3, 0, 253402300799999, NULL);
     INSERT INTO late VALUES ('a', 'b', 3), (NULL, NULL, NULL);
     INSERT INTO shadow VALUES ('zero', 0), ('one', 1);
@@ -171,6 +174,16 @@ def test_partitions_cut_the_rows_without_loss_or_overlap(replica, partitions):
     parts = reader.partitions()
     assert len(parts) == partitions
     assert sorted(rows_read(reader)) == [(id_,) for id_ in range(1, 50_001)]
+
+
+def test_a_wide_gap_of_ids_makes_no_partition_larger(replica):
+    """As a restore leaves it in ``events``."""
+    reader, _ = reader_of(replica, "gap", partitions=3)
+    assert [(part.low, part.high) for part in reader.partitions()] == [
+        (1, 10_000), (10_001, 10_020_000), (10_020_001, 10_030_000),
+    ]  # fmt: skip
+    assert len(rows_read(reader)) == 30_000
+    assert len(reader_of(replica, "gap", partitions=1)[0].partitions()) == 1
 
 
 def test_partitions_are_tasks_of_spark(replica):

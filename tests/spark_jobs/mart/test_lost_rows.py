@@ -1,10 +1,14 @@
 """What a mart tells of rows and days that are gone."""
 
 import json
+from contextlib import closing
 
 import pytest
 from pyarrow import parquet as pq
 
+from shared.db.engine import meta
+from shared.db.engine.connection import open_connection, transaction
+from shared.db.queue import epochs
 from spark_jobs.__main__ import main
 from spark_jobs.daily import Done, days_to_compute
 from spark_jobs.jobs import failures
@@ -87,6 +91,25 @@ def test_a_day_that_a_new_history_leaves_empty_is_computed_again(primary, run, m
     assert run() == 0
     assert [row["type"] for row in rows_of(mart, "events")] == ["message_received", "agent_resumed", "agent_resumed"]
     assert len(present(mart)[0].new_histories) == 2
+
+
+def test_ids_that_a_restore_left_out_are_no_lost_rows(primary, run, mart):
+    """Also where a run has seen what was restored before the first start begins the ids."""
+    with closing(open_connection(primary.path)) as conn, transaction(conn):
+        meta.put(conn, "epoch", "one")
+        epochs.begin(conn, now_ms=NOON)
+    happen(primary, "processor_start", None)
+    assert run() == 0
+    with closing(open_connection(primary.path)) as conn, transaction(conn):
+        epochs.name(conn, "two")
+    assert run() == 0
+    with closing(open_connection(primary.path)) as conn, transaction(conn):
+        epochs.begin(conn, now_ms=NOON)
+    assert run() == 0
+    happen(primary, "processor_start", None)
+    assert run() == 0
+    assert [row["id"] for row in rows_of(mart, "events")] == [1, 1 + epochs.STEP, 2 + epochs.STEP]
+    assert {table: files.holes for table, files in present(mart)[0].tables.items() if files.holes} == {}
 
 
 def test_a_row_that_ended_unseen_has_the_failure_of_its_end(primary, run, mart):

@@ -13,6 +13,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from spark_jobs import replicas
 from spark_jobs.streaming.errors import EpochChanged, HoleInStream, OffsetInvalid, StreamBroken
 from spark_jobs.streaming.reader import LitestreamStreamReader
+from tests.spark_jobs.conftest import NOON
 
 SCHEMA = StructType([StructField("id", LongType(), False), StructField("type", StringType(), False)])
 
@@ -288,6 +289,41 @@ def test_an_epoch_that_went_back_is_crossed_at_the_last_row_that_both_have(event
     shutil.rmtree(cache)
     assert query.drain() == wrote(1, 6) + wrote(4, 5, "new")
     assert not query.plan()
+
+
+def begin_epoch(primary, name, epoch, after, first):
+    """As a restore and the start after it: ids begin again at *first*, and *after* is the last known one."""
+    primary.begin_prefix(name, epoch)
+    data = json.dumps({"after": after})
+    sql = "INSERT INTO events (id, type, data, created_at) VALUES (?, 'epoch_began', ?, ?)"
+    primary.execute(sql, [(first, data, NOON)])
+
+
+def test_ids_that_a_restore_left_out_are_no_hole(events, stream):
+    write(events, 1, 3)
+    query = stream(on_new_epoch="cross")
+    query.drain()
+    write(events, 4, 5)
+    begin_epoch(events, "second", "epoch_two", 5, 1000)
+    write(events, 1001, 1002)
+    found = [*wrote(1, 5), (1000, "epoch_began"), *wrote(1001, 1002)]
+    assert query.drain() == found
+    assert stream(start="oldest").drain() == found
+    events.execute("DELETE FROM events WHERE id <= 5")
+    events.replicate()
+    assert stream(start="oldest").drain() == found[5:]
+
+
+def test_a_hole_beside_ids_that_a_restore_left_out_is_counted_by_its_rows(events, stream):
+    write(events, 1, 2)
+    query = stream(on_new_epoch="cross")
+    query.drain()
+    write(events, 3, 6)
+    begin_epoch(events, "second", "epoch_two", 6, 1000)
+    delete(events, 4)
+    query.plan()
+    with pytest.raises(HoleInStream, match=r"events: 2 of the rows from 3 to 1000 are deleted"):
+        query.read()
 
 
 def test_a_replica_that_lost_what_was_read_stops_the_stream(events, stream):
