@@ -26,6 +26,7 @@ from infra.litestream.restored_files import (
 from shared.core import ids
 from shared.core.errors import PostroomError
 from shared.core.time import clock
+from shared.db.queue import epochs
 from shared.db.replica import lease_record
 from shared.db.replica.lease_record import LeaseRecord, ReplicaPrefix, prefix_url
 from shared.db.replica.object_store import ObjectStore
@@ -66,9 +67,11 @@ class Ready:
 
 
 def events_missing(restored: HistoryFacts, there: LeaseRecord) -> int:
-    """How many events of the same epoch the last holder had noted, beyond the newest one that was restored."""
-    is_same = restored.epoch == there.current.epoch
-    return max(0, there.newest_event_id - restored.newest_event_id) if is_same else 0
+    """How many events of the same epoch the last holder had noted, at least, beyond the newest that was restored."""
+    beyond = there.newest_event_id - restored.newest_event_id
+    if restored.epoch != there.current.epoch or beyond <= 0:
+        return 0
+    return beyond if beyond < epochs.STEP else 1  # else its first start, which leaves ids out, is not in the bucket
 
 
 def check_file(file: HistoryFacts, there: LeaseRecord, *, us: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from infra.litestream import local_state
 from infra.litestream.lease import Lease, LeaseHeld
 from infra.litestream.lease_owner import owner_of
-from infra.litestream.prepare import Step, check_file, decide, prepare_replication
+from infra.litestream.prepare import Step, check_file, decide, events_missing, prepare_replication
 from infra.litestream.restored_files import FileRefused, HistoryFacts
 from shared.core.errors import DatabaseRefused
 from shared.db.queue import epochs
@@ -278,6 +278,20 @@ def test_how_a_file_goes_on(
 ) -> None:
     there = LeaseRecord("us", "t", "h", "d", 0, 0, 0, False, prefix, has_full_copy, 0, (BEFORE,))
     assert decide(HistoryFacts(epoch, 5), there, current, us="us", is_certain=is_certain) is step
+
+
+@pytest.mark.parametrize(
+    ("epoch", "noted", "missing"),
+    [
+        ("epoch_2", 5, 0),
+        ("epoch_2", 8, 3),
+        ("epoch_2", 5 + epochs.STEP + 900, 1),  # the first start, which left ids out, and what followed it
+        ("epoch_1", 8, 0),
+    ],
+)
+def test_how_many_events_a_restore_lacks(epoch: str, noted: int, missing: int) -> None:
+    there = LeaseRecord("us", "t", "h", "d", 0, 0, 0, False, HERE, True, noted, ())
+    assert events_missing(HistoryFacts(epoch, 5), there) == missing
 
 
 @pytest.mark.parametrize("is_given_back", [True, False])
