@@ -11,6 +11,7 @@ umask 022  # the user postroom must be able to read a release, whatever root's o
 cd "$(dirname "$0")/.."
 current=/opt/postroom
 releases=$(readlink -f /opt/postroom-releases)  # it may be a link to another disk
+going_back=$releases/.going-back  # to which release, until it runs
 settings=/etc/postroom
 data=/var/lib/postroom
 ready_s=${POSTROOM_INSTALL_WAIT:-60}
@@ -173,6 +174,7 @@ first_install() {
 upgrade() {
     before=$(runs)
     [ -n "$before" ] || fail "nothing is installed yet: infra/install.sh install"
+    rm -f "$going_back"
     release=$(release_folder)
     install_release
     write_settings
@@ -204,13 +206,16 @@ remove_older() {  # each has its libraries, and would fill the disk in the end; 
 }
 
 rollback() {
-    before=$(cat "$current/.before" 2>/dev/null) || fail "there is no release to go back to"
+    before=$(cat "$going_back" 2>/dev/null || cat "$current/.before" 2>/dev/null) || fail "there is no release to go back to"
     [ -e "$before/.installed" ] || fail "$before, the release before, is gone"
+    echo "$before" >"$going_back.new"
+    mv "$going_back.new" "$going_back"
     stop_all
     roll_back_database
     release=$before
     put_in_place
     wait_ready || fail "$(why_not)"
+    rm -f "$going_back"
     say "$before runs again"
 }
 

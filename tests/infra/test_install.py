@@ -142,6 +142,7 @@ export POSTROOM_INSTALL_WAIT=6
 cat > {tmp}/bin/systemctl <<'END'
 #!/bin/sh
 echo "$@" >>{tmp}/calls
+[ "$*" != "$(cat {tmp}/interrupts 2>/dev/null)" ] || {{ rm {tmp}/interrupts; kill -9 $PPID; }}
 case $1 in
     stop) rm -f {tmp}/restarts ;;
     is-active) [ ! -e {tmp}/down ] ;;
@@ -301,6 +302,45 @@ def test_a_standby_goes_back_to_a_release_whose_probe_does_not_know_it(calls, tm
         cat /opt/postroom/README.md
     """)
     assert printed == "first\n"
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "call", ["stop postroom-host", "daemon-reload", "start postroom-host", "start postroom-ticker"]
+)
+def test_a_rollback_that_was_interrupted_is_continued_by_the_same_command(calls, tmp_path, call):
+    """Also where the earlier release is in place already, which has no release before, or another one."""
+    first, second = (small(tmp_path, tmp_path, name) for name in ("first", "second"))
+    printed = calls(f"""
+        {first}/infra/install.sh install >&2
+        {second}/infra/install.sh upgrade >&2
+        echo '{call}' >{tmp_path}/interrupts
+        {second}/infra/install.sh rollback >&2 && exit 9
+        rm {tmp_path}/calls
+        {second}/infra/install.sh rollback >&2
+        grep '^start' {tmp_path}/calls | tail -n 1
+        cat /opt/postroom/README.md
+        {second}/infra/install.sh rollback 2>&1 && exit 9
+        {second}/infra/install.sh upgrade >&2
+        {second}/infra/install.sh rollback >&2
+        cat /opt/postroom/README.md
+    """)
+    assert printed == "start postroom-ticker\nfirst\ninstall: there is no release to go back to\nfirst\n"
+
+
+@needs_root
+def test_an_upgrade_after_a_rollback_that_was_interrupted_can_be_taken_back(calls, tmp_path):
+    first, second, third = (small(tmp_path, tmp_path, name) for name in ("first", "second", "third"))
+    printed = calls(f"""
+        {first}/infra/install.sh install >&2
+        {second}/infra/install.sh upgrade >&2
+        echo 'stop postroom-host' >{tmp_path}/interrupts
+        {second}/infra/install.sh rollback >&2 && exit 9
+        {third}/infra/install.sh upgrade >&2
+        {third}/infra/install.sh rollback >&2
+        cat /opt/postroom/README.md
+    """)
+    assert printed == "second\n"
 
 
 @needs_root

@@ -29,9 +29,13 @@ def rollback(state: frame.State = None, to: To = None, yes: Yes = False, as_json
 
     def work() -> CommandResult:
         from emulator.upgrades import rollback as way_back  # slow imports that no other command needs
+        from emulator.upgrades.steps import version_of  # as above
 
         database = find(state, os.environ)
         refuse_use(database)
+        if to is not None and told(lambda: version_of(database)) == to:  # perhaps what called it was interrupted
+            facts = {"database": str(database), "schema": to}
+            return result(facts, f"{relative(database)} has schema {to} already. Nothing was changed.")
         _confirm(database, yes)
         return _describe_rollback(database, told(lambda: way_back.roll_back(database, to)))
 

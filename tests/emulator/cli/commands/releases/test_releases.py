@@ -61,6 +61,9 @@ def test_an_upgrade_and_the_way_back(state):
     assert back.exit_code == 0, back.output
     assert f"has schema {BEFORE} again, with all that came in since the upgrade to {NEWEST}." in back.output
     after = read(state.database)
+    again = emulator("rollback", "--yes", "--to", str(BEFORE), state=state)
+    assert (again.exit_code, f"has schema {BEFORE} already. Nothing was changed." in again.output) == (0, True)
+    assert read(state.database) == after
     (new,) = set(after["messages"]) - set(before["messages"])
     assert "since then" in new
     assert set(before["messages"]) <= set(after["messages"])
