@@ -27,14 +27,14 @@ def command_line(arguments: str = "", state: Path | None = None) -> str:
 
 def _program() -> str:
     script = Path(sys.argv[0])
+    if script.name != "emulator":  # run as a module, as by --detach: the script beside Python is the same program
+        script = Path(sys.executable).with_name("emulator")
+    if not script.is_file():
+        return f"python -m {_MODULE}"
     on_path = shutil.which("emulator")
-    if script.name == "emulator" and script.is_file():
-        if on_path is not None and script.samefile(on_path):
-            return "emulator"
-        return shlex.quote(_near(script))
-    if on_path is not None and Path(on_path).parent == Path(sys.executable).parent:
+    if on_path is not None and script.samefile(on_path):
         return "emulator"
-    return f"python -m {_MODULE}"
+    return shlex.quote(_near(script))
 
 
 def _near(path: Path) -> str:

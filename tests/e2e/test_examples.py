@@ -6,6 +6,7 @@ import shlex
 import pytest
 from typer.testing import CliRunner
 
+from emulator.base.hints import command_line
 from emulator.cli.app import app
 from tests.docs.pages import COMMANDS, blocks
 from tests.e2e.conftest import API_TOKEN, ROOT, System
@@ -33,7 +34,7 @@ class Reader:
         words = shlex.split(ID.sub(lambda found: self.ids[found[0]], line), comments=True)[2:]
         done = RUNNER.invoke(app, [*words, "--state", str(self.system.state)], env={"POSTROOM_API_TOKEN": API_TOKEN})
         assert done.exit_code == 0, (line, done.output)
-        return HERE.sub("", done.output.replace("python -m emulator", "emulator")).splitlines()
+        return HERE.sub("", done.output.replace(command_line(), "emulator")).splitlines()
 
     def sees(self, shown, printed):
         """Whether *shown* is among the lines; ``…`` stands for the rest of one; ids and long numbers may differ."""

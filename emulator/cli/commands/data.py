@@ -120,7 +120,7 @@ def _confirm(state: Path, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        fail(f"this deletes everything in {state}: confirm with --yes", ExitCode.USAGE)
+        fail(f"this deletes the database, the bucket and the chats in {state}: confirm with --yes", ExitCode.USAGE)
     if not typer.confirm(f"Delete the database, the bucket and the chats in {state}?"):
         raise typer.Exit(ExitCode.FAILED)
 

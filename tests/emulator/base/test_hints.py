@@ -45,8 +45,16 @@ def test_from_another_folder_the_whole_path_is_given(
     assert command_line("run") == f"{script} run"
 
 
-def test_a_command_run_as_a_module_is_named_as_a_module(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["/somewhere/emulator/cli/main.py"])
+def test_a_command_run_as_a_module_is_named_by_the_script_beside_python(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of `emulator run --detach`: in a terminal `python` may be another one, without our libraries."""
+    monkeypatch.setattr(sys, "argv", ["/somewhere/emulator/__main__.py"])
+    monkeypatch.setattr(sys, "executable", str(script.with_name("python")))
+    assert command_line("run") == ".venv/bin/emulator run"
+    monkeypatch.setenv("PATH", str(script.parent))
+    assert command_line("run") == "emulator run"
+    script.unlink()
     assert command_line("run") == "python -m emulator run"
 
 

@@ -30,8 +30,8 @@ def known(conn: apsw.Connection, message_id: str) -> int:
 def unknown(message_id: str) -> NotFound:
     """The error of an id that no message has."""
     return NotFound(
-        f"no message {message_id!r}: it never became one (GET /api/why finds what was held or dropped), or it is older "
-        "than POSTROOM_RETENTION_MS"
+        f"no message {message_id!r}: it never became one (GET /api/why finds what was held or dropped), it was "
+        "discarded, or it is older than POSTROOM_RETENTION_MS"
     )
 
 
