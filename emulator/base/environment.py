@@ -21,6 +21,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from emulator.base.errors import Misconfigured, Unsafe
+from emulator.base.fakes import FAKES
 from emulator.base.shell import of_shell
 from shared.core import setting_places
 
@@ -42,10 +43,6 @@ OF_PAST = {"POSTROOM_MAX_ATTEMPTS": "1"}
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CLOUD = re.compile(r"arn:aws|amazonaws\.com|\$\{|\{\{resolve:")
-# https://core.telegram.org/bots/api#authorizing-your-bot: digits, a colon, 35 characters.
-_TELEGRAM_TOKEN = re.compile(r"\d{6,12}:[A-Za-z0-9_-]{35}")
-# https://discord.com/developers/docs/reference#authentication: the bot's id in base64, a time stamp, an HMAC.
-_DISCORD_TOKEN = re.compile(r"[A-Za-z0-9_-]{23,28}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0-9_-]{27,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +202,5 @@ def _unquote(value: str) -> str:
 
 
 def _live(value: str) -> str | None:
-    if _TELEGRAM_TOKEN.search(value):
-        return "Telegram"
-    if _DISCORD_TOKEN.search(value):
-        return "Discord"
-    return None
+    """The platform whose token this is."""
+    return next((fake.title for fake in FAKES.values() if fake.token.search(value)), None)

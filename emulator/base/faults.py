@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from emulator.base.fakes import FAKES
 from shared.conversation.alerts import faults_by_hand
 from shared.core.time import clock
 from shared.core.time.durations import time_span
@@ -63,8 +64,10 @@ KINDS: Mapping[str, FaultKind] = {
 }
 _OF_PLATFORM = ("status", "delay", "drop", "accept_then_drop")
 TARGETS: Mapping[str, FaultTarget] = {
-    "telegram": FaultTarget("the fake Telegram", _OF_PLATFORM, of_calls=True, method="such as sendMessage"),
-    "discord": FaultTarget("the fake Discord", _OF_PLATFORM, of_calls=True, method="such as 'GET /gateway/bot'"),
+    **{
+        name: FaultTarget(f"the fake {fake.title}", _OF_PLATFORM, of_calls=True, method=fake.method)
+        for name, fake in FAKES.items()
+    },
     "bucket": FaultTarget("S3, for Litestream", ("status", "delay", "drop", "cut"), method="PUT, GET, …", status=503),
     "models": FaultTarget(
         "the hosts of models",

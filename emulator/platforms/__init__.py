@@ -1,4 +1,4 @@
-"""A fake Telegram and a fake Discord, which behave as the documentation of the real platforms says."""
+"""Fake platforms, which behave as the documentation of the real ones says."""
 
 from emulator.platforms.config import Clock, PlatformsConfig, RateLimit, SystemClock
 from emulator.platforms.server import Platforms

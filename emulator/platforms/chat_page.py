@@ -13,13 +13,14 @@ from typing import Any
 
 from aiohttp import web
 
+from emulator.base.fakes import PLATFORMS
 from emulator.platforms import page_files
 from emulator.platforms.bus import EventBus, LiveEvent
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.page_actions import PageActions
 from emulator.platforms.page_data import PIECE, PageData
 from emulator.platforms.request_parts import EITHER, find_chat, platform_of
-from emulator.platforms.store import PLATFORMS, PlatformStore
+from emulator.platforms.store import PlatformStore
 
 PAGE = Path(__file__).with_name("page")
 # The page's scripts, in this order: each uses those before it.
@@ -85,7 +86,7 @@ class ChatPage:
     async def _page(self, request: web.Request) -> web.Response:
         """The page, with its first data embedded."""
         boot: dict[str, Any] = {"mark": self._bus.mark(), "state": self._page_data.state(), "transcript": None}
-        wanted, chat_id = request.query.get("platform", "telegram"), request.query.get("chat")
+        wanted, chat_id = request.query.get("platform", PLATFORMS[0]), request.query.get("chat")
         platform = next((each for each in PLATFORMS if each == wanted), None)
         chats = self._store.chats(platform) if platform else []
         chat = next((chat for chat in chats if chat_id in (None, chat.id)), None)

@@ -56,20 +56,18 @@ async def _prepare_nothing(target: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PlatformsConfig:
-    """The settings of both fakes.
+    """The settings of all fakes.
 
     Args:
         state: the folder of ``platforms.db``; created if missing.
-        telegram_webhook_url: the address that receives Telegram's updates.
-        discord_interactions_url: the address that receives Discord's interactions.
+        webhook_urls: by platform, the address that receives what it sends.
         door: who may use the control API and the chat page.
         retry_scale: multiplies every wait before a redelivery; 1.0 is the real platform's.
         answer_timeout_ms: Telegram's limit for the answer to an update.
         deadline_ms: Discord's limit for the first answer to an interaction.
         token_life_ms: the life of an interaction's token.
         limits: flood control and rate limits are on, as the real ones always are.
-        telegram_rate_limit: of sends to one chat, in place of Telegram's own.
-        discord_rate_limit: of requests on one route of one channel, in place of Discord's own.
+        rate_limits: by platform, of sends to one chat, or of requests on one route of it, in place of its own.
         group_privacy: Telegram's privacy mode. The real default is on. It is off here, because a bot that is to hear
             mentions needs that setting at @BotFather in any case.
         account_tokens: the file that gets the tokens of further accounts; None: none gets them.
@@ -85,16 +83,14 @@ class PlatformsConfig:
     """
 
     state: Path
-    telegram_webhook_url: str
-    discord_interactions_url: str
+    webhook_urls: Mapping[str, str]
     door: Door
     retry_scale: float = 1.0
     answer_timeout_ms: int = 60_000
     deadline_ms: int = 3_000
     token_life_ms: int = 900_000
     limits: bool = True
-    telegram_rate_limit: RateLimit | None = None
-    discord_rate_limit: RateLimit | None = None
+    rate_limits: Mapping[str, RateLimit] = field(default_factory=dict)
     group_privacy: bool = False
     account_tokens: Path | None = None
     heartbeat_ms: int = 41_250

@@ -3,9 +3,9 @@
 Everything is JSON. A request that can't be done gets 400 or 404 with ``{"error": sentence}``. A request from a page of
 another site gets 403: a website must not control the emulator.
 
-``POST /control/limits {"on": false}`` switches the limits of both off.
+``POST /control/limits {"on": false}`` switches the limits of all off.
 
-Below ``/control/{telegram|discord}``; :mod:`.initial_people` holds the first people and chats::
+Below ``/control/NAME`` of a platform; its fake may have more, and begins with Ana and Ben::
 
     GET  /people                                     {people: [{id, name, username}]}
     POST /people                      {name}         a new person; on Discord in #general, without a direct chat
@@ -17,24 +17,6 @@ Below ``/control/{telegram|discord}``; :mod:`.initial_people` holds the first pe
     POST /chats/{chat}/messages/{message}/press   {person, data}    press a button; data as in the transcript
     GET  /calls?chat=&method=&after=                 the bot's calls
     GET, POST, DELETE /faults, DELETE /faults?id=    make calls fail, list, lift: see :mod:`emulator.base.faults`
-
-Only on Telegram, where a new number also creates a person::
-
-    POST /users/{person}/message      {text, chat?, thread?, reply_to?}   a message creates an unknown group
-    POST /chats/{chat}/messages/{message}/edit    {text}
-    POST /chats/{chat}/messages/{message}/react   {person, emoji}
-    POST /chats/{chat}/migrate                       a group becomes a supergroup
-    POST /chats/{chat}/topics/{thread}/close        nobody but admins can write there; the bot is none
-    POST /users/{person}/bots         {name, username}   a bot that the person lets this bot manage
-    POST /updates, /updates/{update}/redeliver       deliver any update; deliver one again
-    GET  /webhook                                    the webhook, and the state of every update
-
-Only on Discord::
-
-    POST /users/{person}/ask          {prompt, channel?, command?, wait?}
-    POST /users/{person}/message      {text, channel?, reply_to?}   reaches the bot through the Gateway alone
-    GET  /gateway, POST /gateway                     see :mod:`.discord.gateway`
-    GET  /interactions?channel=, POST /interactions/{interaction}/replay
 """
 
 import re
@@ -46,50 +28,39 @@ from aiohttp.typedefs import Middleware
 
 from emulator.base.door import Door
 from emulator.base.errors import NotReady
+from emulator.base.fakes import PLATFORMS
 from emulator.base.faults import Fault, Faults, as_facts
 from emulator.platforms import limits
-from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
-from emulator.platforms.discord.api import FakeDiscord
-from emulator.platforms.discord.interactions import Interactions
-from emulator.platforms.discord.people import DiscordPeople
+from emulator.platforms.fakes import PlatformFake
 from emulator.platforms.page_actions import PageActions
 from emulator.platforms.page_data import PageData
-from emulator.platforms.request_parts import EITHER, find_chat, optional, platform_of, read_json, text
-from emulator.platforms.store import PLATFORMS, FakeChat, PlatformStore
-from emulator.platforms.telegram.api import FakeTelegram
-from emulator.platforms.telegram.people import TelegramPeople
+from emulator.platforms.request_parts import EITHER, find_chat, platform_of, read_json, text
+from emulator.platforms.store import FakeChat, PlatformStore
 from shared.core.errors import ConfigInvalid
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class ControlApi:
-    """The control API of both fakes."""
+    """The control API of all fakes."""
 
     def __init__(
         self,
         store: PlatformStore,
-        bus: EventBus,
-        telegram: FakeTelegram,
-        telegram_people: TelegramPeople,
-        discord: FakeDiscord,
-        interactions: Interactions,
-        discord_people: DiscordPeople,
+        fakes: Mapping[str, PlatformFake],
         page_data: PageData,
         actions: PageActions,
         register: Callable[[], Awaitable[None]],
         faults: Mapping[str, Faults],
         before_fault: Callable[[str], Awaitable[None]],
     ) -> None:
-        self._store, self._bus, self._telegram, self._telegram_people = store, bus, telegram, telegram_people
-        self._discord, self._interactions, self._discord_people = discord, interactions, discord_people
-        self._page_data, self._actions, self._register_all = page_data, actions, register
+        self._store, self._fakes, self._page_data = store, fakes, page_data
+        self._actions, self._register_all = actions, register
         self._faults, self._before_fault = faults, before_fault
 
     def routes(self) -> list[web.AbstractRouteDef]:
-        either, telegram, discord = f"/control/{EITHER}", "/control/telegram", "/control/discord"
-        message = telegram + "/chats/{chat}/messages/{message}"
+        either = f"/control/{EITHER}"
         return [
             web.post("/control/register", self._register),
             web.post("/control/limits", self._switch_limits),
@@ -107,19 +78,6 @@ class ControlApi:
             web.post(either + "/chats/{chat}/members", self._join),
             web.post(either + "/chats/{chat}/block", self._block),
             web.post(either + "/chats/{chat}/messages/{message}/press", self._press),
-            web.post(telegram + "/users/{person}/message", self._say),
-            web.post(telegram + "/users/{person}/bots", self._give_bot),
-            web.post(telegram + "/updates", self._inject),
-            web.post(telegram + "/updates/{update}/redeliver", self._redeliver),
-            web.get(telegram + "/webhook", self._webhook),
-            web.post(message + "/edit", self._edit),
-            web.post(telegram + "/chats/{chat}/migrate", self._migrate),
-            web.post(telegram + "/chats/{chat}/topics/{thread:[0-9]+}/close", self._close_topic),
-            web.post(message + "/react", self._react),
-            web.post(discord + "/users/{person}/ask", self._ask),
-            web.post(discord + "/users/{person}/message", self._type),
-            web.get(discord + "/interactions", self._list_interactions),
-            web.post(discord + "/interactions/{interaction}/replay", self._replay),
         ]
 
     async def _register(self, request: web.Request) -> web.Response:
@@ -174,17 +132,7 @@ class ControlApi:
 
     async def _join(self, request: web.Request) -> web.Response:
         person, chat = text(await read_json(request), "person"), self._chat(request)
-        if chat.platform == "telegram":
-            return web.json_response(self._telegram_people.join(chat.id, person), status=201)
-        self._discord_people.join(chat.id, person)
-        return web.json_response({"chat": chat.id, "person": person}, status=201)
-
-    async def _migrate(self, request: web.Request) -> web.Response:
-        return web.json_response(self._telegram_people.migrate(request.match_info["chat"]), status=201)
-
-    async def _close_topic(self, request: web.Request) -> web.Response:
-        place = request.match_info
-        return web.json_response(self._telegram_people.close_topic(place["chat"], int(place["thread"])))
+        return web.json_response(self._fake(request).people.join(chat.id, person), status=201)
 
     async def _transcript(self, request: web.Request) -> web.Response:
         chat, after = self._chat(request), request.query.get("after")
@@ -195,107 +143,21 @@ class ControlApi:
     async def _block(self, request: web.Request) -> web.Response:
         is_blocked = (await read_json(request)).get("blocked", True) is True
         chat = self._chat(request)
-        if chat.platform == "telegram":
-            return web.json_response(self._telegram_people.block(chat.id, is_blocked=is_blocked))
-        self._discord_people.block(chat.id, is_blocked=is_blocked)
-        return web.json_response({"chat": chat.id, "blocked": is_blocked})
-
-    async def _say(self, request: web.Request) -> web.Response:
-        body = await read_json(request)
-        done = self._telegram_people.say(
-            request.match_info["person"],
-            text(body, "text"),
-            chat_id=optional(body, "chat"),
-            thread=body.get("thread"),
-            reply_to=optional(body, "reply_to"),
-        )
-        return web.json_response(done, status=201)
-
-    async def _give_bot(self, request: web.Request) -> web.Response:
-        """A person confirms a new bot that this bot manages."""
-        body, person = await read_json(request), request.match_info["person"]
-        made = self._telegram.managed.create(person, text(body, "name"), text(body, "username"))
-        return web.json_response(made, status=201)
-
-    async def _edit(self, request: web.Request) -> web.Response:
-        body = await read_json(request)
-        match = request.match_info
-        return web.json_response(
-            self._telegram_people.edit(match["chat"], match["message"], text(body, "text")), status=201
-        )
+        return web.json_response(self._fake(request).people.block(chat.id, is_blocked=is_blocked))
 
     async def _press(self, request: web.Request) -> web.Response:
-        """On Discord, answers after the initial response, or after 3 s without one."""
         body, match = await read_json(request), request.match_info
         pressed = (match["chat"], match["message"], text(body, "person"), text(body, "data"))
-        if platform_of(request) == "telegram":
-            return web.json_response(self._telegram_people.press(*pressed), status=201)
-        interaction = await self._interactions.wait_settled(self._discord_people.press(*pressed))
-        return web.json_response(self._interactions.rows.delivery(interaction), status=201)
+        return web.json_response(await self._fake(request).press(*pressed, waits=True), status=201)
 
-    async def _react(self, request: web.Request) -> web.Response:
-        body, match = await read_json(request), request.match_info
-        done = self._telegram_people.react(match["chat"], match["message"], text(body, "person"), text(body, "emoji"))
-        return web.json_response(done, status=201)
-
-    async def _inject(self, request: web.Request) -> web.Response:
-        return web.json_response(self._telegram_people.inject(await read_json(request)), status=201)
-
-    async def _redeliver(self, request: web.Request) -> web.Response:
-        update_id = int(request.match_info["update"])
-        if not self._telegram.updates.redeliver(update_id):
-            raise web.HTTPNotFound(text=f"there is no settled update {update_id}")
-        return web.json_response(self._telegram.updates.queue.delivery(update_id), status=201)
-
-    async def _webhook(self, request: web.Request) -> web.Response:
-        updates = self._telegram.updates
-        webhook = {
-            "url": updates.webhook.url,
-            "max_connections": updates.webhook.max_connections,
-            "allowed_updates": list(updates.webhook.allowed_updates),
-            "pending": updates.queue.pending(),
-        }
-        return web.json_response({**webhook, "deliveries": updates.queue.deliveries(chat=request.query.get("chat"))})
-
-    async def _ask(self, request: web.Request) -> web.Response:
-        """Answers after the initial response, or after 3 s without one."""
-        body = await read_json(request)
-        interaction = self._discord_people.ask(
-            request.match_info["person"],
-            text(body, "prompt"),
-            channel_id=optional(body, "channel"),
-            command=optional(body, "command") or "ask",
-        )
-        if body.get("wait", True):
-            interaction = await self._interactions.wait_settled(interaction)
-        return web.json_response(self._interactions.rows.delivery(interaction), status=201)
-
-    async def _type(self, request: web.Request) -> web.Response:
-        """A person types a message, without a command: an app gets it through the Gateway alone."""
-        body = await read_json(request)
-        message = self._discord_people.say(
-            request.match_info["person"],
-            text(body, "text"),
-            channel_id=optional(body, "channel"),
-            reply_to=optional(body, "reply_to"),
-        )
-        return web.json_response({"chat": message.chat, "message_id": message.id}, status=201)
-
-    async def _list_interactions(self, request: web.Request) -> web.Response:
-        return web.json_response(
-            {"interactions": self._interactions.rows.deliveries(channel=request.query.get("channel"))}
-        )
-
-    async def _replay(self, request: web.Request) -> web.Response:
-        interaction = self._interactions.replay(request.match_info["interaction"])
-        await self._interactions.wait_settled(interaction)
-        return web.json_response(self._interactions.rows.delivery(interaction), status=201)
+    def _fake(self, request: web.Request) -> PlatformFake:
+        return self._fakes[platform_of(request)]
 
     def _chat(self, request: web.Request) -> FakeChat:
         return find_chat(self._store, platform_of(request), request.match_info["chat"])
 
 
-_OF_BOTS = ("/telegram", "/discord")  # their callers know the token of a bot, or a signed address
+_OF_BOTS = tuple(f"/{name}" for name in PLATFORMS)  # their callers know the token of a bot, or a signed address
 _FURTHER_ACCOUNT = re.compile(r"^/accounts/[^/]+")  # before the paths of a further account
 
 

@@ -1,12 +1,10 @@
-"""The fake platforms of further accounts: each account has a pair of them, in a file of its own.
+"""The fake platforms of further accounts: each account has its own of them, in a file of its own.
 
 Below ``/accounts/NAME`` each serves what the first account's serve at the top: ``/accounts/telegram.sales/chat`` is its
 chat page, ``/accounts/telegram.sales/telegram`` its Bot API. People have the same ids everywhere, as on the real
 platforms; chats, messages and updates belong to one bot.
 """
 
-import json
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
@@ -14,30 +12,25 @@ from typing import Any, Protocol
 from aiohttp import web
 from yarl import URL
 
+from emulator.base.fakes import PLATFORMS
 from emulator.platforms.config import PlatformsConfig
 from emulator.platforms.errors import ActionRefused
 from emulator.platforms.store import PlatformStore
-from emulator.platforms.telegram.api import FakeTelegram
-from shared.channels import registry
 from shared.core import accounts
 from shared.core.errors import ConfigInvalid
 from shared.roster import account_tokens
 
 _FILE = "platforms{}.db"
-_SUGGESTED = re.compile(r"(_[0-9a-f]{4})?_?bot$")  # what Postroom puts behind the word of the account
 
 
 class AccountWorld(Protocol):
     """The fake platforms of one account."""
 
     url: str
+    fakes: Mapping[str, Any]  # each is a PlatformFake
 
-    @property
-    def telegram(self) -> FakeTelegram: ...
-    def environment(self) -> dict[str, str]: ...
     def begin(self, url: str) -> list[web.AbstractRouteDef]: ...
-    async def register_telegram(self) -> None: ...
-    async def register_discord(self) -> None: ...
+    async def register_one(self, platform: str) -> None: ...
     async def offer_commands(self) -> None: ...
     async def stop(self) -> None: ...
 
@@ -48,10 +41,10 @@ def file_of(account: str | None) -> str:
 
 
 class FurtherAccounts:
-    """The pairs, by account; those whose file is there when the emulator starts, and those that are added.
+    """Their fakes, by account; those whose file is there when the emulator starts, and those that are added.
 
     Args:
-        make: a pair with this configuration, for the account of this name.
+        make: fakes with this configuration, for the account of this name.
     """
 
     def __init__(self, config: PlatformsConfig, make: Callable[[PlatformsConfig, str], AccountWorld]) -> None:
@@ -70,7 +63,7 @@ class FurtherAccounts:
         for path in sorted(self._config.state.glob(_FILE.format(".*"))):
             name = path.name.removeprefix("platforms.").removesuffix(".db")
             if is_name(name):
-                self._open(name)
+                self.open(name)
 
     def routes(self) -> list[web.AbstractRouteDef]:
         one = "/control/accounts/{account}"
@@ -92,51 +85,37 @@ class FurtherAccounts:
             await world.stop()
         self._worlds.clear()
 
-    def bot_of(self, token: str) -> FakeTelegram | None:
-        """The Bot API of the bot with this token: all bots of a platform share one address."""
-        return next((world.telegram for world, _ in self._worlds.values() if world.telegram.token == token), None)
+    def fakes(self, platform: str) -> list[Any]:
+        """Their fakes of one platform."""
+        return [world.fakes[platform] for world, _ in self._worlds.values()]
 
-    def adopt(self, bot_id: int, bot: Mapping[str, Any]) -> None:
-        """Give a bot that a person has made chats of its own, or its new token; Postroom registers its webhook."""
-        word = _SUGGESTED.sub("", bot["username"].lower())
-        name = f"telegram.{word}" if is_name(f"telegram.{word}") else f"telegram.bot{bot_id}"
-        fakes = (world.telegram for world, _ in self._worlds.values())
-        known = next((fake for fake in fakes if fake.objects.me["id"] == bot_id), None)
-        if known is None and name in self._worlds:
-            raise ActionRefused(f"there is a bot of the account {name} already")
+    def keep(self, name: str, facts: Mapping[str, str]) -> None:
+        """Store *facts* of the account's bot, for when it is opened."""
         store = PlatformStore(self._config.state / file_of(name))
-        store.put("telegram.bot", json.dumps({"id": bot_id, "token": bot["token"].partition(":")[2]}))
-        store.put("bot.name", bot["name"])
-        store.put("bot.username", bot["username"])
+        for key, value in facts.items():
+            store.put(key, value)
         store.close()
-        if known is None:
-            self._open(name)
-        else:
-            known.renew(bot["token"])
 
-    def _open(self, name: str) -> AccountWorld:
-        base = self._config.telegram_webhook_url.rpartition("/")[0]
-        url = f"{base}/{name}"
-        config = replace(self._config, telegram_webhook_url=url, discord_interactions_url=url, faults={})
-        world, router = self._make(config, name), web.UrlDispatcher()
+    def open(self, name: str) -> AccountWorld:
+        """Give the account fakes of its own, and serve them."""
+        base = self._config.webhook_urls[accounts.platform_of(name)].rpartition("/")[0]
+        urls = dict.fromkeys(self._config.webhook_urls, f"{base}/{name}")
+        world, router = self._make(replace(self._config, webhook_urls=urls, faults={}), name), web.UrlDispatcher()
         router.add_routes(world.begin(f"{self._url}/accounts/{name}"))
         self._worlds[name] = (world, router)
         return world
 
     def _keep_tokens(self, name: str, world: AccountWorld) -> None:
         """Put what the functions need into the file of tokens beside the database."""
-        prefix = accounts.prefix_of(accounts.platform_of(name))
-        own = {key: value for key, value in world.environment().items() if key.startswith(prefix)}
+        platform = accounts.platform_of(name)
         if self._config.account_tokens is not None:
+            own, prefix = world.fakes[platform].environment(), accounts.prefix_of(platform)
             values = {key.removeprefix(prefix).lower(): value for key, value in own.items()}
             account_tokens.put(self._config.account_tokens, name, values)
 
     async def _register(self, name: str, world: AccountWorld) -> None:
         await world.offer_commands()
-        if accounts.platform_of(name) == "telegram":
-            await world.register_telegram()
-        else:
-            await world.register_discord()
+        await world.register_one(accounts.platform_of(name))
 
     # -- the control API
 
@@ -150,7 +129,7 @@ class FurtherAccounts:
         if not is_name(name):
             raise ActionRefused(f"{name} can't name a further account; such as telegram.sales")
         known = self._worlds.get(name)
-        world = known[0] if known is not None else self._open(name)
+        world = known[0] if known is not None else self.open(name)
         self._keep_tokens(name, world)
         try:
             await self._register(name, world)
@@ -187,6 +166,6 @@ def is_name(name: str) -> bool:
     """Whether it is the name of a further account of a platform that there is a fake of."""
     platform, _, word = name.partition(".")
     try:
-        return platform in registry.PLATFORMS and accounts.name_of(platform, word) == name and bool(word)
+        return platform in PLATFORMS and accounts.name_of(platform, word) == name and bool(word)
     except ConfigInvalid:
         return False

@@ -5,42 +5,35 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from emulator.platforms import files, page_files, reactions
+from emulator.platforms.bot_names import bot_name, bot_username
 from emulator.platforms.discord import component_tree
 from emulator.platforms.discord.component_tree import BUTTON
-from emulator.platforms.discord.interactions import Interactions
-from emulator.platforms.initial_people import bot_name, bot_username
-from emulator.platforms.store import FakeChat, FakeMessage, Platform, PlatformStore
+from emulator.platforms.fakes import PlatformFake
+from emulator.platforms.store import FakeChat, FakeMessage, PlatformStore
 from emulator.platforms.telegram import contents, standing
-from emulator.platforms.telegram.updates import UpdateDelivery
 
 PREVIEW = 80
-# What people can do on the page besides writing and pressing buttons.
-CAN: dict[Platform, tuple[str, ...]] = {
-    "telegram": ("files", "reply", "edit", "delete", "react", "topics"),
-    "discord": ("files", "reply", "edit", "delete", "react", "menus", "threads"),
-}
 PIECE = 150  # messages that the page gets at once
 
 
 class PageData:
     """Reads the store; changes nothing."""
 
-    def __init__(self, store: PlatformStore, updates: UpdateDelivery, interactions: Interactions) -> None:
-        self._store, self._updates, self._interactions = store, updates, interactions
+    def __init__(self, store: PlatformStore, fakes: Mapping[str, PlatformFake]) -> None:
+        self._store, self._fakes = store, fakes
 
     def state(self) -> dict[str, Any]:
-        """All people and conversations of both platforms."""
+        """All people and conversations of all platforms."""
         return {
             "bot": {"name": bot_name(self._store), "username": bot_username(self._store)},
-            "telegram": self._platform("telegram"),
-            "discord": self._platform("discord"),
+            **{name: self._platform(name) for name in self._fakes},
         }
 
-    def _platform(self, platform: Platform) -> dict[str, Any]:
+    def _platform(self, platform: str) -> dict[str, Any]:
         chats = [self.chat(chat) for chat in self._store.chats(platform)]
-        return {"people": self.people(platform), "chats": chats, "can": CAN[platform]}
+        return {"people": self.people(platform), "chats": chats, "can": self._fakes[platform].can}
 
-    def people(self, platform: Platform) -> list[dict[str, Any]]:
+    def people(self, platform: str) -> list[dict[str, Any]]:
         """All people of the platform."""
         return [{"id": p.id, "name": p.name, "username": p.username} for p in self._store.people(platform)]
 
@@ -90,16 +83,14 @@ class PageData:
             "commands": self.commands(chat.platform),
         }
 
-    def commands(self, platform: Platform) -> list[dict[str, Any]]:
+    def commands(self, platform: str) -> list[dict[str, Any]]:
         """The bot's commands as it registered them at the platform."""
         keys = (f"{platform}.commands", f"{platform}.commands.guild")
         kept = [command for key in keys for command in json.loads(self._store.get(key) or "[]")]
         return [command for command in kept if isinstance(command, dict)]
 
-    def deliveries(self, platform: Platform, chat: str | None = None) -> list[dict[str, Any]]:
-        if platform == "telegram":
-            return self._updates.queue.deliveries(chat=chat)
-        return self._interactions.rows.deliveries(channel=chat)
+    def deliveries(self, platform: str, chat: str | None = None) -> list[dict[str, Any]]:
+        return self._fakes[platform].deliveries(chat)
 
     def message(self, message: FakeMessage) -> dict[str, Any]:
         """One message as the platform's app shows it."""
@@ -127,7 +118,7 @@ class PageData:
             "album": detail.get("media_group_id"),
             "poll": detail.get("poll"),
             "content": detail.get("content"),
-            "forwarded_from": self._forwarded_from(detail.get("origin")),
+            "forwarded_from": self._forwarded_from(message.platform, detail.get("origin")),
             "keyboard": detail.get("keyboard") or _keyboard(detail.get("components", [])),
             "state": detail.get("state"),
             "command": detail.get("command"),
@@ -138,14 +129,14 @@ class PageData:
             "only_for": detail.get("for"),
         }
 
-    def _forwarded_from(self, origin: Mapping[str, Any] | None) -> str | None:
+    def _forwarded_from(self, platform: str, origin: Mapping[str, Any] | None) -> str | None:
         """The name of the author of a forwarded message."""
         if origin is None:
             return None
-        person = self._store.person("telegram", origin["author"] or "")
+        person = self._store.person(platform, origin["author"] or "")
         return person.name if person else bot_name(self._store)
 
-    def find(self, platform: Platform, chat_id: str, message_id: str) -> dict[str, Any] | None:
+    def find(self, platform: str, chat_id: str, message_id: str) -> dict[str, Any] | None:
         """The message of a live event, or None if it is deleted."""
         chat = self._store.chat(platform, chat_id)
         message = self._store.message(chat, message_id) if chat else None

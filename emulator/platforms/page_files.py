@@ -12,6 +12,7 @@ from emulator.platforms.errors import ActionRefused
 from emulator.platforms.files import FileStore
 
 MOST_FILES = 30
+MAX_FORM_BYTES = 52 << 20  # a file of 50 MiB, and its other parts
 MAX_NAME = 255
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/webp"})
 _SHOWN = _IMAGES | {

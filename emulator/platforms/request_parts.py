@@ -1,22 +1,23 @@
 """The parts of a request to the control API or the chat page: the platform, the chat, and the JSON body."""
 
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
+from emulator.base.fakes import PLATFORMS
 from emulator.platforms.errors import ActionRefused
-from emulator.platforms.store import PLATFORMS, FakeChat, Platform, PlatformStore
+from emulator.platforms.store import FakeChat, PlatformStore
 
 EITHER = f"{{platform:{'|'.join(PLATFORMS)}}}"  # a part of a route
 
 
-def platform_of(request: web.Request) -> Platform:
+def platform_of(request: web.Request) -> str:
     """The platform in the path; the route admits no other word."""
-    return cast(Platform, request.match_info["platform"])
+    return request.match_info["platform"]
 
 
-def find_chat(store: PlatformStore, platform: Platform, chat_id: str) -> FakeChat:
+def find_chat(store: PlatformStore, platform: str, chat_id: str) -> FakeChat:
     chat = store.chat(platform, chat_id)
     if chat is None:
         raise web.HTTPNotFound(text=f"there is no chat {chat_id} on {platform}")
@@ -44,6 +45,11 @@ def text(body: dict[str, Any], key: str) -> str:
 def optional(body: dict[str, Any], key: str) -> str | None:
     value = body.get(key)
     return None if value is None else str(value)
+
+
+def number(body: dict[str, Any], key: str) -> int | None:
+    value = body.get(key)
+    return None if value in (None, "") else int(str(value))
 
 
 def hang_up(request: web.Request) -> web.Response:

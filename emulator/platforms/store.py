@@ -7,7 +7,7 @@ interaction tokens, and the last requests (:mod:`.record.request_log`).
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import apsw
 import msgspec
@@ -16,9 +16,6 @@ from emulator.base.errors import NotADatabase
 from emulator.platforms.files import FileStore
 from emulator.platforms.record.request_log import RequestLog
 from shared.db.engine import owner_only
-
-Platform = Literal["telegram", "discord"]
-PLATFORMS: tuple[Platform, ...] = get_args(Platform)
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -84,7 +81,7 @@ class FakePerson(msgspec.Struct, frozen=True):
 class FakeChat(msgspec.Struct, frozen=True):
     """One conversation. *members* holds people's ids, *facts* the properties of its platform alone."""
 
-    platform: Platform
+    platform: str
     id: str
     kind: str
     title: str
@@ -96,7 +93,7 @@ class FakeMessage(msgspec.Struct, frozen=True):
     """One message of a transcript; *detail* holds the properties of its platform alone."""
 
     seq: int
-    platform: Platform
+    platform: str
     chat: str
     id: str
     author: str
@@ -162,19 +159,19 @@ class PlatformStore:
 
     # people and chats
 
-    def add_person(self, platform: Platform, person: FakePerson) -> None:
+    def add_person(self, platform: str, person: FakePerson) -> None:
         self.conn.execute(
             "INSERT OR IGNORE INTO people (platform, id, name, username) VALUES (?, ?, ?, ?)",
             (platform, person.id, person.name, person.username),
         )
 
-    def person(self, platform: Platform, person_id: str) -> FakePerson | None:
+    def person(self, platform: str, person_id: str) -> FakePerson | None:
         row = self.conn.execute(
             "SELECT id, name, username FROM people WHERE platform = ? AND id = ?", (platform, person_id)
         ).fetchone()
         return FakePerson(*row) if row else None
 
-    def people(self, platform: Platform) -> list[FakePerson]:
+    def people(self, platform: str) -> list[FakePerson]:
         rows = self.conn.execute("SELECT id, name, username FROM people WHERE platform = ? ORDER BY id", (platform,))
         return [FakePerson(*row) for row in rows]
 
@@ -184,14 +181,14 @@ class PlatformStore:
             (chat.platform, chat.id, chat.kind, chat.title, _dump(chat.members), _dump(chat.facts)),
         )
 
-    def chat(self, platform: Platform, chat_id: str) -> FakeChat | None:
+    def chat(self, platform: str, chat_id: str) -> FakeChat | None:
         row = self.conn.execute(
             "SELECT platform, id, kind, title, members, facts FROM chats WHERE platform = ? AND id = ?",
             (platform, chat_id),
         ).fetchone()
         return _chat(row) if row else None
 
-    def chats(self, platform: Platform) -> list[FakeChat]:
+    def chats(self, platform: str) -> list[FakeChat]:
         rows = self.conn.execute(
             "SELECT platform, id, kind, title, members, facts FROM chats WHERE platform = ? ORDER BY kind DESC, id",
             (platform,),

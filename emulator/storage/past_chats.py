@@ -4,16 +4,17 @@ Only what was said is carried over: the texts of people, and the responses that 
 than a day before that instant had been deleted.
 """
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import apsw
 
-from emulator.platforms.initial_people import GUILD_ID, discord_app, telegram_bot
-from emulator.platforms.store import FakeChat, FakePerson, Platform, PlatformStore
+from emulator.base.fakes import PLATFORMS
+from emulator.platforms.fakes import module_of
+from emulator.platforms.store import FakePerson, PlatformStore
 from shared.db.engine.connection import open_connection, rows, savepoint
 
 _DONE = "past.written"
@@ -32,7 +33,7 @@ _SAID = """
               FROM responses r
               JOIN chats c ON c.id = r.chat_id
              WHERE r.status = 'acked' AND r.message <> '')
-     WHERE channel = 'telegram' OR channel = 'discord'
+     WHERE channel IN (SELECT value FROM json_each(:platforms))
      ORDER BY at DESC
      LIMIT :limit
 """
@@ -42,7 +43,7 @@ _SAID = """
 class SaidThen:
     """One text of a chat. *sender_id*, *sender*: the person; None: our bot."""
 
-    channel: Platform
+    channel: str
     platform_id: str
     name: str | None
     is_group: int
@@ -51,20 +52,6 @@ class SaidThen:
     sender: str | None
     text: str
     at: int
-
-    @property
-    def chat(self) -> FakeChat:
-        """The chat on the fake platform; its members join as they speak."""
-        facts = {"guild": GUILD_ID} if self.kind == "channel" else {"started": True}
-        return FakeChat(self.channel, self.platform_id, self.kind, self.name or self.sender or "", (), facts)
-
-    @property
-    def kind(self) -> Literal["private", "group", "supergroup", "dm", "channel"]:
-        if self.channel == "discord":
-            return "channel" if self.is_group else "dm"
-        if not self.is_group:
-            return "private"
-        return "supergroup" if self.platform_id.startswith("-100") else "group"
 
 
 def write(platforms: Path, database: Path) -> int:
@@ -83,14 +70,16 @@ def _said(database: Path) -> Iterator[SaidThen]:
     """What was said, oldest first."""
     conn: apsw.Connection = open_connection(database, readonly=True)
     with closing(conn):
-        found = rows(conn, _SAID, {"limit": _MOST})
+        found = rows(conn, _SAID, {"platforms": json.dumps(PLATFORMS), "limit": _MOST})
     return (SaidThen(*row) for row in reversed(found))
 
 
 def _write(store: PlatformStore, said: SaidThen) -> bool:
     """Write one message; False: it is there, because several agents had it."""
-    store.add_chat(said.chat)
-    chat = store.chat(said.channel, said.platform_id) or said.chat
+    fake = module_of(said.channel)
+    then = fake.chat_then(said.platform_id, said.name or said.sender or "", is_group=bool(said.is_group))
+    store.add_chat(then)
+    chat = store.chat(said.channel, said.platform_id) or then
     if said.sender_id is not None:
         store.add_person(said.channel, FakePerson(said.sender_id, said.sender or said.sender_id, said.sender_id))
         store.join(chat, said.sender_id)
@@ -98,11 +87,10 @@ def _write(store: PlatformStore, said: SaidThen) -> bool:
     message_id = said.said_id or f"past-{count}"
     if store.message(chat, message_id) is not None:
         return False
-    bot = str(telegram_bot(store).id) if said.channel == "telegram" else discord_app(store).id
     store.add_message(
         chat,
         message_id,
-        author=said.sender_id or bot,
+        author=said.sender_id or fake.bot_id(store),
         is_bot=said.sender_id is None,
         text=said.text,
         detail={"entities": [], "state": "past"},  # no webhook of it is known here

@@ -14,6 +14,7 @@ from emulator.base.clock_page import ClockPage
 from emulator.base.console import Console
 from emulator.base.door import Door
 from emulator.base.errors import Misconfigured, NotReady
+from emulator.base.fakes import PLATFORMS
 from emulator.base.faults import FaultBook
 from emulator.base.options import RunOptions
 from emulator.base.shell import of_shell
@@ -110,8 +111,7 @@ class Components:
         self.platforms = Platforms(
             PlatformsConfig(
                 state=self.state.path,
-                telegram_webhook_url=f"{self.url}/webhooks/telegram",
-                discord_interactions_url=f"{self.url}/webhooks/discord",
+                webhook_urls={name: f"{self.url}/webhooks/{name}" for name in PLATFORMS},
                 door=self.door,
                 account_tokens=self.state.database.with_name(self.state.database.name + ".tokens"),
                 unwell=self._sentences,

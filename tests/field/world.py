@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from emulator.base.door import Door
+from emulator.base.fakes import PLATFORMS
 from emulator.platforms import Platforms, PlatformsConfig
 from tests.agents.model_api import ModelApi
 from tests.e2e.conftest import until
@@ -113,10 +114,8 @@ class World:
     def begin(self) -> None:
         """Start the system, tell the platforms where it listens, and wait for its first answer."""
         self.system.start(self.around)
-        if "telegram" in self.system.webhooks:
-            self._run(self._platforms.register_telegram())
-        if "discord" in self.system.webhooks:
-            self._run(self._platforms.register_discord())
+        for platform in self.system.webhooks:
+            self._run(self._platforms.register_one(platform))
         self.person().says("is anybody there")
         self.settle()
 
@@ -125,8 +124,7 @@ class World:
         host = await self._open.enter_async_context(hosting(self.model.answer))
         config = PlatformsConfig(
             state=folder,
-            telegram_webhook_url=webhooks.get("telegram", ""),
-            discord_interactions_url=webhooks.get("discord", ""),
+            webhook_urls={name: webhooks.get(name, "") for name in PLATFORMS},
             door=Door(None, "no token"),
             retry_scale=SOONER,
             deadline_ms=10_000,  # a busy machine is no fault of the system's

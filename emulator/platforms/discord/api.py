@@ -10,6 +10,7 @@ from aiohttp import web
 
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
+from emulator.platforms.discord.app import DiscordApp
 from emulator.platforms.discord.attachments import Cdn
 from emulator.platforms.discord.calls import ApiResult
 from emulator.platforms.discord.gateway.server import FakeGateway
@@ -23,7 +24,6 @@ from emulator.platforms.discord.routes.channels import ChannelRoutes
 from emulator.platforms.discord.routes.places import DiscordPlaces
 from emulator.platforms.discord.routes.threads import DiscordThreads
 from emulator.platforms.discord.snowflakes import Snowflakes
-from emulator.platforms.initial_people import DiscordApp
 from emulator.platforms.store import PlatformStore
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from emulator.platforms.config import Clock
-from emulator.platforms.initial_people import DiscordApp
+from emulator.platforms.discord.app import DiscordApp
 from emulator.platforms.store import PlatformStore
 
 LIFE_MS = 24 * 3_600_000

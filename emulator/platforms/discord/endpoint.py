@@ -39,7 +39,7 @@ class InteractionsEndpoint:
         self._clock, self._key, self._requests = config.clock, key, requests
         self._deadline_s = config.deadline_ms / 1000
         self._session: aiohttp.ClientSession | None = None
-        self.url: str | None = config.discord_interactions_url
+        self.url: str | None = config.webhook_urls["discord"]
 
     def start(self) -> None:
         timeout = aiohttp.ClientTimeout(total=self._deadline_s)

@@ -16,8 +16,8 @@ from emulator.platforms import limits
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig, RateLimit
 from emulator.platforms.discord import schema
+from emulator.platforms.discord.app import DiscordApp
 from emulator.platforms.discord.calls import MAX_BODY_BYTES, ApiResult, DiscordError, error_of, rate_limited, read_json
-from emulator.platforms.initial_people import DiscordApp
 from emulator.platforms.rate_window import RateWindow
 from emulator.platforms.request_parts import hang_up
 from emulator.platforms.store import PlatformStore
@@ -117,8 +117,9 @@ class RouteGuard:
 
     def _limit(self, name: str, request: web.Request, *, needs_bot: bool) -> dict[str, str]:
         """The rate limit headers. Raises 429 beyond a limit. Buckets are per route and channel, or token."""
-        is_on = self._config.discord_rate_limit is not None or limits.are_on(self._config, self._store)
-        limit, now_ms = self._config.discord_rate_limit or BUCKETS.get(name, OTHERS), self._clock.now_ms()
+        given = self._config.rate_limits.get("discord")
+        is_on = given is not None or limits.are_on(self._config, self._store)
+        limit, now_ms = given or BUCKETS.get(name, OTHERS), self._clock.now_ms()
         key = "reactions" if "/reactions/" in name else name
         place = request.match_info.get("token") or self._channel_of(request)
         room = self._recent.take(f"{key}|{place}", limit, now_ms=now_ms)

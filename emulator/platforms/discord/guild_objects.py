@@ -6,8 +6,9 @@ Source: https://discord.com/developers/docs/resources/guild, resources/applicati
 from collections.abc import Sequence
 from typing import Any
 
+from emulator.platforms.bot_names import BOT_NAME
+from emulator.platforms.discord.app import CHANNEL_ID, GUILD_ID, DiscordApp
 from emulator.platforms.discord.objects import DiscordObjects
-from emulator.platforms.initial_people import BOT_NAME, CHANNEL_ID, GUILD_ID, DiscordApp
 from emulator.platforms.store import FakeChat, FakePerson, PlatformStore
 
 PERMISSIONS = "2248473465835073"

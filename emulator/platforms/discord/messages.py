@@ -9,12 +9,12 @@ from typing import Any
 from emulator.platforms import reactions
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import Clock
+from emulator.platforms.discord.app import GUILD_ID, DiscordApp
 from emulator.platforms.discord.gateway.sessions import GatewaySessions
 from emulator.platforms.discord.guild_objects import GuildObjects, member
 from emulator.platforms.discord.message_body import MessageBodies, UploadedPart
 from emulator.platforms.discord.objects import DiscordObjects, emoji_object
 from emulator.platforms.discord.snowflakes import Snowflakes
-from emulator.platforms.initial_people import GUILD_ID, DiscordApp
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from emulator.platforms import files, reactions
+from emulator.platforms.bot_names import bot_name
+from emulator.platforms.discord.app import GUILD_ID, DiscordApp
 from emulator.platforms.discord.attachments import Cdn
-from emulator.platforms.initial_people import GUILD_ID, DiscordApp, bot_name
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 
 DEFAULT, THREAD_CREATED, REPLY, SLASH_ANSWER = 0, 18, 19, 20  # the types of a message

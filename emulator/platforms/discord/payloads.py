@@ -6,9 +6,9 @@ Source: https://discord.com/developers/docs/interactions/receiving-and-respondin
 from typing import Any
 
 from emulator.platforms.discord import component_tree
+from emulator.platforms.discord.app import GUILD_ID
 from emulator.platforms.discord.guild_objects import PERMISSIONS, member
 from emulator.platforms.discord.objects import DiscordObjects
-from emulator.platforms.initial_people import GUILD_ID
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson
 
 PING, COMMAND, COMPONENT, AUTOCOMPLETE, SUBMIT = 1, 2, 3, 4, 5

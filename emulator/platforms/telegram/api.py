@@ -17,10 +17,10 @@ from aiohttp import web
 from emulator.base.faults import Fault, Faults
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import PlatformsConfig
-from emulator.platforms.initial_people import TelegramBot
 from emulator.platforms.request_parts import hang_up
 from emulator.platforms.store import PlatformStore
 from emulator.platforms.telegram import schema
+from emulator.platforms.telegram.bot import TelegramBot
 from emulator.platforms.telegram.calls import (
     ApiMethod,
     MethodResult,

@@ -11,9 +11,9 @@ import msgspec
 from aiohttp import web
 
 from emulator.base.faults import Fault
+from emulator.platforms.page_files import MAX_FORM_BYTES
 
 MAX_BODY_BYTES = 1 << 20
-MAX_FORM_BYTES = 52 << 20  # a file of 50 MiB, and its other parts
 
 Params = Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""What people do in a chat of the fake Telegram besides writing: delete, send albums, open topics, vote ..."""
+"""What people do in a chat of the fake Telegram besides writing: send albums, open topics, vote ..."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -54,20 +54,6 @@ class TelegramChatActions:
                     caption = "" if done else text
                     done.append(self._people.say(person_id, caption, files=[file], media_group_id=group, **where))
         return done
-
-    def delete(self, chat_id: str, message_id: str, person_id: str) -> dict[str, Any]:
-        """*person_id* deletes a message for everybody. Telegram tells no bot of it.
-
-        In a private chat people can also delete the bot's messages, in a group only their own.
-        """
-        chat, message = self._people.find(chat_id, message_id)
-        if person_id not in chat.members:
-            raise ActionRefused(f"this person is not in {chat.title}")
-        if chat.kind != "private" and message.author != person_id:
-            raise ActionRefused("in a group, people can delete only their own messages")
-        self._store.delete(message, now_ms=self._clock.now_ms())
-        self._bus.publish("message", {"platform": "telegram", "chat": chat.id, "id": message.id})
-        return {"chat": chat.id, "message_id": message.id, "update_id": None}
 
     def create_topic(self, chat_id: str, name: str) -> dict[str, Any]:
         """An administrator opens a topic called *name*; a supergroup without topics gets its first one."""

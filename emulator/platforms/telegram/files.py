@@ -16,9 +16,9 @@ from aiohttp import web
 
 from emulator.platforms import file_formats
 from emulator.platforms.files import StoredFile
-from emulator.platforms.initial_people import TelegramBot
 from emulator.platforms.store import PlatformStore
 from emulator.platforms.telegram import media
+from emulator.platforms.telegram.bot import TelegramBot
 from emulator.platforms.telegram.calls import ApiMethod, MethodResult, Params, TelegramError, TelegramUpload, uploads_of
 
 MIB = 1 << 20

@@ -25,8 +25,9 @@ class FloodControl:
 
     def take(self, chat: FakeChat, count: int = 1) -> None:
         """Count *count* messages to *chat*. Raises 429, which counts none, where they do not fit."""
-        one = self._config.telegram_rate_limit or (PERSON if chat.kind == "private" else GROUP)
-        if self._config.telegram_rate_limit is None and not limits.are_on(self._config, self._store):
+        given = self._config.rate_limits.get("telegram")
+        one = given or (PERSON if chat.kind == "private" else GROUP)
+        if given is None and not limits.are_on(self._config, self._store):
             return
         for key, limit in ((chat.id, one), ("all", ALL)):
             wait_ms = self._recent.wait_ms(key, limit, count, now_ms=self._config.clock.now_ms())

@@ -6,9 +6,9 @@ Source: https://core.telegram.org/bots/api#available-types
 from typing import Any
 
 from emulator.platforms import files
-from emulator.platforms.initial_people import TelegramBot
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 from emulator.platforms.telegram import contents, standing
+from emulator.platforms.telegram.bot import TelegramBot
 from emulator.platforms.telegram.files import TelegramFiles
 
 

@@ -99,6 +99,20 @@ class TelegramPeople:
         message = self._store.change(message, text=text, detail=detail, edited_ms=self._clock.now_ms())
         return self._send(chat, message, "edited_message")
 
+    def delete(self, chat_id: str, message_id: str, *, person_id: str) -> dict[str, Any]:
+        """*person_id* deletes a message for everybody. Telegram tells no bot of it.
+
+        In a private chat people can also delete the bot's messages, in a group only their own.
+        """
+        chat, message = self.find(chat_id, message_id)
+        if person_id not in chat.members:
+            raise ActionRefused(f"this person is not in {chat.title}")
+        if chat.kind != "private" and message.author != person_id:
+            raise ActionRefused("in a group, people can delete only their own messages")
+        self._store.delete(message, now_ms=self._clock.now_ms())
+        self._bus.publish("message", {"platform": "telegram", "chat": chat.id, "id": message.id})
+        return {"chat": chat.id, "message_id": message.id, "update_id": None}
+
     def press(self, chat_id: str, message_id: str, person_id: str, data: str) -> dict[str, Any]:
         """*person_id* presses the button with *data*."""
         chat, message = self.find(chat_id, message_id)
@@ -121,14 +135,16 @@ class TelegramPeople:
         update_id = self._updates.push("callback_query", query, chat=chat.id, person=person_id)
         return {"chat": chat.id, "message_id": message.id, "update_id": update_id, "callback_query_id": query["id"]}
 
-    def react(self, chat_id: str, message_id: str, person_id: str, emoji: str) -> dict[str, Any]:
-        """*person_id* chooses *emoji* for a message, in place of the choice before; "" takes it back.
+    def react(
+        self, chat_id: str, message_id: str, person_id: str, emoji: str, *, is_removed: bool = False
+    ) -> dict[str, Any]:
+        """*person_id* chooses *emoji* for a message, in place of the choice before; "" or *is_removed* takes it back.
 
         The bot gets an update only if it asked for message_reaction.
         """
         chat, message = self.find(chat_id, message_id)
         person = self._person(person_id)
-        before, after = reactions.of_one(message.detail, person.id), [emoji] if emoji else []
+        before, after = reactions.of_one(message.detail, person.id), [emoji] if emoji and not is_removed else []
         message = self._store.change(message, detail=reactions.chosen(message.detail, person.id, after), edited_ms=None)
         self._bus.publish("message", {"platform": "telegram", "chat": chat.id, "id": message.id})
         reaction = {
@@ -151,7 +167,7 @@ class TelegramPeople:
         self._bus.publish("chat", {"platform": "telegram", "chat": chat.id})
         return {"chat": chat.id, "blocked": is_blocked, "update_id": update_id}
 
-    def create_group(self, title: str, members: Sequence[str], *, is_super: bool = False) -> dict[str, Any]:
+    def create_chat(self, title: str, members: Sequence[str], *, is_super: bool) -> dict[str, Any]:
         """The first of *members* creates a group with the others and the bot. The bot gets an update."""
         if not members or not title.strip():
             raise ActionRefused("a group needs a title and at least one member")

@@ -18,6 +18,7 @@ from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
 
 from emulator.base.door import Door
+from emulator.base.fakes import PLATFORMS
 from emulator.platforms import Platforms, PlatformsConfig
 from emulator.platforms.discord import schema as discord_schema
 from emulator.platforms.telegram import schema as telegram_schema
@@ -146,8 +147,7 @@ class World:
         await web.SockSite(self._runner, sock).start()
         self.config = PlatformsConfig(
             state=self._state,
-            telegram_webhook_url=f"{url}/telegram",
-            discord_interactions_url=f"{url}/discord",
+            webhook_urls={name: f"{url}/{name}" for name in PLATFORMS},
             door=Door(None, "postroom.db-api-token"),
             clock=self.clock,
             **self._options,

@@ -127,7 +127,7 @@ def test_one_tap_makes_a_bot_that_works_at_the_same_address(play):
     markup = {"keyboard": [[{"text": "Make the bot Clerk", "request_managed_bot": wanted}]]}
 
     async def scenario(world):
-        await world.platforms.register_telegram()
+        await world.platforms.register_one("telegram")
         await world.say("hello")
         await world.endpoint.wait(1)
         sent = (await world.bot("sendMessage", chat_id=int(ANA), text="One tap", reply_markup=markup))["result"]
@@ -139,7 +139,7 @@ def test_one_tap_makes_a_bot_that_works_at_the_same_address(play):
         assert (str(told["user"]["id"]), told["bot"]["username"]) == (ANA, "clerk_ab12_bot")
         token = (await world.bot("getManagedBotToken", user_id=told["bot"]["id"]))["result"]
         base = f"{world.env['TELEGRAM_API_BASE']}/bot{token}"
-        hook = {"url": world.config.telegram_webhook_url, "secret_token": "of-clerk"}
+        hook = {"url": world.config.webhook_urls["telegram"], "secret_token": "of-clerk"}
         listed = {"commands": [{"command": "stop", "description": "Stop"}]}
         calls = {"getMe": {}, "setWebhook": hook, "setMyCommands": listed, "getMyCommands": {}}
         results = {}

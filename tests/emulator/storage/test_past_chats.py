@@ -4,8 +4,8 @@ from pathlib import Path
 
 import apsw
 
-from emulator.platforms.initial_people import add_initial_people, telegram_bot
 from emulator.platforms.store import PlatformStore
+from emulator.platforms.telegram.bot import add_people, telegram_bot
 from emulator.storage import past_chats
 from shared.db.engine.connection import transaction
 from tests.support import NOW, answer, make_agent, make_chat, put
@@ -15,7 +15,7 @@ def shown(path: Path, platform: str, chat_id: str) -> list[tuple[str, str, bool]
     """Author, text, and whether it is the bot's, of each message."""
     store = PlatformStore(path)
     try:
-        chat = store.chat(platform, chat_id)  # type: ignore[arg-type]
+        chat = store.chat(platform, chat_id)
         assert chat is not None
         found = store.transcript(chat)
         assert {each.detail["state"] for each in found} == {"past"}  # or the page says that it was not sent to the bot
@@ -39,7 +39,7 @@ def test_people_and_arrived_responses_are_shown_in_their_order(conn: apsw.Connec
     path = tmp_path / "platforms.db"
     assert past_chats.write(path, db) == 3
     store = PlatformStore(path)
-    add_initial_people(store)
+    add_people(store)
     bot = str(telegram_bot(store).id)
     assert [person.name for person in store.people("telegram") if person.id == "5"] == ["Ana"]
     store.close()
@@ -75,7 +75,7 @@ def test_groups_and_channels_are_what_they_were(conn: apsw.Connection, db: Path,
     path = tmp_path / "platforms.db"
     assert past_chats.write(path, db) == 3
     store = PlatformStore(path)
-    found = {(chat.platform, chat.kind, chat.title) for each in ("telegram", "discord") for chat in store.chats(each)}  # type: ignore[arg-type]
+    found = {(chat.platform, chat.kind, chat.title) for each in ("telegram", "discord") for chat in store.chats(each)}
     store.close()
     assert found == {
         ("telegram", "supergroup", "Lunch"), ("telegram", "group", "Lunch"), ("discord", "channel", "Lunch")

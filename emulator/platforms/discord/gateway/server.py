@@ -23,9 +23,9 @@ import msgspec
 from aiohttp import WSMsgType, web
 
 from emulator.platforms.config import PlatformsConfig
+from emulator.platforms.discord.app import DiscordApp
 from emulator.platforms.discord.gateway.sessions import ALL_INTENTS, PRIVILEGED, GatewaySession, GatewaySessions
 from emulator.platforms.discord.guild_objects import GuildObjects
-from emulator.platforms.initial_people import DiscordApp
 
 DISPATCH, HEARTBEAT, IDENTIFY, RESUME, RECONNECT, INVALID, HELLO, ACK = 0, 1, 2, 6, 7, 9, 10, 11
 TAKEN = frozenset({3, 4, 8, 31})  # presence, voice, members, soundboard: taken, and without effect here

@@ -10,12 +10,12 @@ from typing import Any
 
 from aiohttp import web
 
+from emulator.platforms.discord.app import GUILD_ID, DiscordApp
 from emulator.platforms.discord.calls import ApiResult, DiscordError, invalid, read_body, read_json
 from emulator.platforms.discord.gateway.server import FakeGateway
 from emulator.platforms.discord.guild_objects import GuildObjects, member
 from emulator.platforms.discord.objects import DiscordObjects
 from emulator.platforms.discord.snowflakes import Snowflakes
-from emulator.platforms.initial_people import GUILD_ID, DiscordApp
 from emulator.platforms.store import PlatformStore
 
 SLASH, USER_MENU, MESSAGE_MENU = 1, 2, 3

@@ -11,12 +11,12 @@ from aiohttp import web
 from emulator.platforms import reactions
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import Clock
+from emulator.platforms.discord.app import DiscordApp
 from emulator.platforms.discord.calls import ApiResult, DiscordError, invalid, read_body
 from emulator.platforms.discord.message_body import read_message
 from emulator.platforms.discord.messages import DiscordMessages
 from emulator.platforms.discord.objects import DiscordObjects
 from emulator.platforms.discord.routes.places import DiscordPlaces, is_found
-from emulator.platforms.initial_people import DiscordApp
 from emulator.platforms.store import FakeChat, FakeMessage, PlatformStore
 
 MAX_NONCE, MAX_KINDS = 25, 20

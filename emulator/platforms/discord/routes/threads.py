@@ -10,12 +10,12 @@ from aiohttp import web
 
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import Clock
+from emulator.platforms.discord.app import GUILD_ID
 from emulator.platforms.discord.calls import ApiResult, DiscordError, invalid, read_body
 from emulator.platforms.discord.gateway.sessions import GatewaySessions
 from emulator.platforms.discord.objects import DiscordObjects
 from emulator.platforms.discord.routes.places import DiscordPlaces
 from emulator.platforms.discord.snowflakes import Snowflakes
-from emulator.platforms.initial_people import GUILD_ID
 from emulator.platforms.store import FakeChat, PlatformStore
 
 PUBLIC, PRIVATE = 11, 12

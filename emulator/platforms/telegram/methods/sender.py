@@ -7,8 +7,8 @@ import msgspec
 
 from emulator.platforms.bus import EventBus
 from emulator.platforms.config import Clock
-from emulator.platforms.initial_people import TelegramBot
 from emulator.platforms.store import FakeChat, FakeMessage, PlatformStore
+from emulator.platforms.telegram.bot import TelegramBot
 from emulator.platforms.telegram.calls import MethodResult, Params, TelegramError
 from emulator.platforms.telegram.objects import TelegramObjects
 from emulator.platforms.telegram.places import TelegramPlaces

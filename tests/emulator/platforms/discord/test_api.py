@@ -38,7 +38,7 @@ def test_an_endpoint_that_refuses_all_signatures_or_is_down_is_refused(play):
         with pytest.raises(ConfigInvalid, match=r"answered 401 .* to a PING with a valid signature"):
             await world.platforms.register()
         world.endpoint.app_key = key
-        await world.restart(discord_interactions_url="http://127.0.0.1:9/discord")
+        await world.restart(webhook_urls={**world.config.webhook_urls, "discord": "http://127.0.0.1:9/discord"})
         with pytest.raises(ConfigInvalid, match="could not be reached"):
             await world.platforms.register()
 
@@ -163,7 +163,7 @@ def test_rate_limits_are_in_headers_and_enforced_if_set(play):
         world.clock.advance(5000)
         assert (await world.as_bot("POST", f"/channels/{DM}/messages", {"content": "a"}))[0] == 200
 
-    play(scenario, discord_rate_limit=RateLimit(2, 5000))
+    play(scenario, rate_limits={"discord": RateLimit(2, 5000)})
 
 
 def test_faults_and_the_log_of_calls_without_tokens(play):

@@ -38,7 +38,7 @@ def act(play, tmp_path, monkeypatch):
         async def with_adapter(world):
             for name, value in world.env.items():
                 monkeypatch.setenv(name, value)
-            monkeypatch.setenv("TELEGRAM_WEBHOOK_URL", world.config.telegram_webhook_url)
+            monkeypatch.setenv("TELEGRAM_WEBHOOK_URL", world.config.webhook_urls["telegram"])
             client = HttpClient()
             try:
                 await scenario(world, TelegramChannel(TelegramSettings.load()), client)
@@ -179,7 +179,7 @@ def test_a_group_that_moved_names_its_new_id(act):
 
 def test_it_connects_with_the_fake(act):
     async def scenario(world, adapter, client):
-        url = world.config.telegram_webhook_url
+        url = world.config.webhook_urls["telegram"]
         menu = {"clear": "Start afresh"}
         await world.bot("setWebhook", url="https://other.example.org/hook")
         with pytest.raises(WrongState, match="connected elsewhere"):

@@ -263,12 +263,12 @@ def test_the_rate_limit_answers_the_wait_in_body_and_header(play):
         world.clock.advance(3000)
         assert (await send())["ok"]
 
-    play(scenario, telegram_rate_limit=RateLimit(2, 3000))
+    play(scenario, rate_limits={"telegram": RateLimit(2, 3000)})
 
 
 def test_set_webhook_checks_its_parameters(play):
     async def scenario(world):
-        hook = world.config.telegram_webhook_url
+        hook = world.config.webhook_urls["telegram"]
         assert refusal(await world.bot("setWebhook", url="ftp://x")) == (
             400,
             "Bad Request: bad webhook: An HTTPS URL must be provided for webhook",

@@ -180,7 +180,7 @@ def test_every_method_answers_in_the_types_of_the_description(play):
     async def scenario(world):
         walk = Walk(world)
         await walk.begin()
-        names = world.platforms.telegram.method_names
+        names = world.platforms.fakes["telegram"].api.method_names
         last = ["replaceManagedBotToken", "leaveChat"]
         assert len(names) > 80
         refused = []
@@ -197,7 +197,7 @@ def test_every_method_answers_in_the_types_of_the_description(play):
 
 def test_the_docs_say_how_many_methods_there_are(play):
     async def scenario(world):
-        have, all_of_them = len(world.platforms.telegram.method_names), len(schema.spec()["methods"])
+        have, all_of_them = len(world.platforms.fakes["telegram"].api.method_names), len(schema.spec()["methods"])
         said = (Path(__file__).parents[4] / "docs/chat-page.md").read_text()
         assert f"The fake Telegram has {have} of the {all_of_them} methods" in said
 

@@ -297,9 +297,9 @@ def test_the_last_updates_are_kept_and_old_ones_pruned(tmp_path):
 def test_kinds_that_the_bot_did_not_ask_for_are_not_queued(play):
     async def scenario(world):
         await world.platforms.register()
-        await world.bot("setWebhook", url=world.config.telegram_webhook_url, allowed_updates=["message"])
+        await world.bot("setWebhook", url=world.config.webhook_urls["telegram"], allowed_updates=["message"])
         world.clock.advance(1000)
-        await world.bot("setWebhook", url=world.config.telegram_webhook_url, allowed_updates=["message"])
+        await world.bot("setWebhook", url=world.config.webhook_urls["telegram"], allowed_updates=["message"])
         said = await world.say("hello")
         changed = await world.do(f"/control/telegram/chats/{ANA}/messages/{said['message_id']}/edit", {"text": "hi"})
         assert changed["update_id"] is None

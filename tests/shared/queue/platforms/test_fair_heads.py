@@ -34,7 +34,7 @@ class Telegram:
     """Flood control as the fake platform has it, on the clock of the test."""
 
     def __init__(self, clock, tmp_path):
-        self.flood = FloodControl(PlatformsConfig(tmp_path, "", "", Door(None, "none"), clock=clock), self)
+        self.flood = FloodControl(PlatformsConfig(tmp_path, {}, Door(None, "none"), clock=clock), self)
         self.sent, self.refused = [], 0
 
     def get(self, _):

@@ -13,7 +13,7 @@ def test_the_app_the_bot_and_the_server(play):
     async def scenario(world):
         app = (await world.as_bot("GET", "/applications/@me"))[1]
         assert (app["id"], app["verify_key"]) == (world.env["DISCORD_APPLICATION_ID"], world.env["DISCORD_PUBLIC_KEY"])
-        assert app["interactions_endpoint_url"] == world.config.discord_interactions_url
+        assert app["interactions_endpoint_url"] == world.config.webhook_urls["discord"]
         me = (await world.as_bot("GET", "/users/@me"))[1]
         assert (me["bot"], me["mfa_enabled"], me["id"]) == (True, False, app["id"])
         channels = (await world.as_bot("GET", f"/guilds/{GUILD}/channels"))[1]
@@ -86,7 +86,7 @@ def test_commands_that_are_refused(play, commands, code):
 
 def test_an_address_is_checked_when_the_app_sets_it(play):
     async def scenario(world):
-        url = world.config.discord_interactions_url
+        url = world.config.webhook_urls["discord"]
         assert (await world.as_bot("PATCH", "/applications/@me", {"interactions_endpoint_url": url}))[0] == 200
         wrong = {"interactions_endpoint_url": "http://127.0.0.1:9/nobody"}
         assert (await world.as_bot("PATCH", "/applications/@me", wrong))[1]["code"] == 50035

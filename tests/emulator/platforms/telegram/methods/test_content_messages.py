@@ -60,7 +60,9 @@ async def vote(world, sent, options, person=ANA):
 
 def test_votes_are_counted_and_the_bot_hears_who_chose_what(play):
     async def scenario(world):
-        await world.bot("setWebhook", url=world.config.telegram_webhook_url, allowed_updates=["poll", "poll_answer"])
+        await world.bot(
+            "setWebhook", url=world.config.webhook_urls["telegram"], allowed_updates=["poll", "poll_answer"]
+        )
         sent = await sent_poll(world, is_anonymous=False)
         assert await vote(world, sent, [1]) is None
         assert await vote(world, sent, [0, 1], BEN) == "this poll takes one option"

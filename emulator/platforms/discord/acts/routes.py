@@ -1,6 +1,11 @@
-"""What people do on the chat page with an app of Discord: commands, suggestions, menus, selects and forms.
+"""What people do on Discord alone: commands, suggestions, menus, selects, forms and threads, on the chat page.
 
-The routes lie below ``/chat/discord``, beside those of :mod:`emulator.platforms.page_actions`.
+Below ``/control/discord``::
+
+    POST /users/{person}/ask          {prompt, channel?, command?, wait?}
+    POST /users/{person}/message      {text, channel?, reply_to?}   reaches the bot through the Gateway alone
+    GET  /interactions?channel=, POST /interactions/{interaction}/replay
+    GET  /gateway, POST /gateway                     see :mod:`emulator.platforms.discord.gateway`
 """
 
 import json
@@ -10,16 +15,16 @@ from aiohttp import web
 
 from emulator.platforms import page_files
 from emulator.platforms.config import Clock
+from emulator.platforms.discord.acts.people import DiscordPeople
+from emulator.platforms.discord.acts.uses import DiscordUses
 from emulator.platforms.discord.interaction_rows import InteractionRow
 from emulator.platforms.discord.interactions import Interactions
-from emulator.platforms.discord.people import DiscordPeople
-from emulator.platforms.discord.uses import DiscordUses
 from emulator.platforms.errors import ActionRefused
 from emulator.platforms.request_parts import optional, read_json, text
 from emulator.platforms.store import PlatformStore
 
 
-class DiscordActions:
+class DiscordActs:
     """The handlers."""
 
     def __init__(
@@ -28,7 +33,51 @@ class DiscordActions:
         self._clock, self._store, self._interactions = clock, store, interactions
         self._people, self._uses = people, uses
 
-    def routes(self, base: str) -> list[web.AbstractRouteDef]:
+    def routes(self) -> list[web.AbstractRouteDef]:
+        base = "/control/discord"
+        return [
+            web.post(base + "/users/{person}/ask", self._ask),
+            web.post(base + "/users/{person}/message", self._type),
+            web.get(base + "/interactions", self._list_interactions),
+            web.post(base + "/interactions/{interaction}/replay", self._replay),
+        ]
+
+    async def _ask(self, request: web.Request) -> web.Response:
+        """Answers after the initial response, or after 3 s without one."""
+        body = await read_json(request)
+        interaction = self._people.ask(
+            request.match_info["person"],
+            text(body, "prompt"),
+            channel_id=optional(body, "channel"),
+            command=optional(body, "command") or "ask",
+        )
+        if body.get("wait", True):
+            interaction = await self._interactions.wait_settled(interaction)
+        return self._delivery(interaction)
+
+    async def _type(self, request: web.Request) -> web.Response:
+        """A person types a message, without a command: an app gets it through the Gateway alone."""
+        body = await read_json(request)
+        message = self._people.say(
+            request.match_info["person"],
+            text(body, "text"),
+            channel_id=optional(body, "channel"),
+            reply_to=optional(body, "reply_to"),
+        )
+        return web.json_response({"chat": message.chat, "message_id": message.id}, status=201)
+
+    async def _list_interactions(self, request: web.Request) -> web.Response:
+        found = self._interactions.rows.deliveries(channel=request.query.get("channel"))
+        return web.json_response({"interactions": found})
+
+    async def _replay(self, request: web.Request) -> web.Response:
+        interaction = self._interactions.replay(request.match_info["interaction"])
+        await self._interactions.wait_settled(interaction)
+        return self._delivery(interaction)
+
+    # the chat page
+
+    def page_routes(self, base: str) -> list[web.AbstractRouteDef]:
         return [
             web.post(base + "/choices", self._choices),
             web.post(base + "/menu", self._menu),
@@ -37,7 +86,7 @@ class DiscordActions:
             web.post(base + "/threads", self._open_thread),
         ]
 
-    def say(self, body: dict[str, Any]) -> web.Response:
+    def say(self, body: dict[str, Any]) -> dict[str, Any]:
         """A person uses ``command`` with ``options``, or writes plain text (``plain``), which only a Gateway carries.
 
         Without either, the text is the prompt of ``/ask``, whether the app registered it or not.
@@ -46,14 +95,15 @@ class DiscordActions:
         if body.get("plain") in (True, "true"):
             shown, reply_to = body["files"], optional(body, "reply_to")
             message = self._people.say(person, said, channel_id=chat, reply_to=reply_to, shown=shown)
-            return web.json_response({"chat": message.chat, "message": message.id}, status=201)
+            return {"chat": message.chat, "message": message.id}
         if (command := optional(body, "command")) is not None:
             options = _object(body.get("options"))
             done = self._uses.command(person, command, options, channel_id=chat, shown=body["files"])
-            return self._delivery(done)
+            return self._interactions.rows.delivery(done)
         if body["files"]:
             raise ActionRefused("the app has registered no command that takes files")
-        return self._delivery(self._people.ask(person, said.removeprefix("/ask "), channel_id=chat))
+        asked = self._people.ask(person, said.removeprefix("/ask "), channel_id=chat)
+        return self._interactions.rows.delivery(asked)
 
     async def _choices(self, request: web.Request) -> web.Response:
         """Suggestions for the option ``focused`` of a command."""

@@ -7,11 +7,11 @@ from typing import Any
 from emulator.platforms.bus import EventBus
 from emulator.platforms.discord import component_tree
 from emulator.platforms.discord.api import FakeDiscord
+from emulator.platforms.discord.app import CHANNEL_ID, GUILD_ID
 from emulator.platforms.discord.calls import MAX_CONTENT
 from emulator.platforms.discord.interaction_rows import InteractionRow
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.errors import ActionRefused
-from emulator.platforms.initial_people import CHANNEL_ID, GUILD_ID
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 
 MAX_PROMPT = 6000
@@ -69,33 +69,36 @@ class DiscordPeople:
             detail |= {"reply_to": reply_to, "mentions": [replied.author]}
         return self._discord.messages.add(chat, text, detail, author=person.id)
 
-    def edit(self, channel_id: str, message_id: str, text: str, *, person_id: str | None = None) -> FakeMessage:
-        """The author of a message, *person_id* if it is given, edits its text."""
+    def edit(self, channel_id: str, message_id: str, text: str, *, person_id: str) -> dict[str, Any]:
+        """*person_id* edits the text of their own message."""
         message = self._own(channel_id, message_id, person_id)
         if "command" in message.detail:
             raise ActionRefused("a command can't be edited; use it again")
         if not text.strip():
             raise ActionRefused("the text is empty")
-        return self._discord.messages.change(message, text)
+        return {"message": self._discord.messages.change(message, text).id}
 
-    def delete(self, channel_id: str, message_id: str, *, person_id: str | None = None) -> None:
-        """The author of a message, *person_id* if it is given, deletes it."""
+    def delete(self, channel_id: str, message_id: str, *, person_id: str) -> dict[str, Any]:
+        """*person_id* deletes their own message."""
         self._discord.messages.delete(self._own(channel_id, message_id, person_id))
+        return {"message": message_id}
 
-    def react(self, channel_id: str, message_id: str, person_id: str, emoji: str, *, is_removed: bool = False) -> bool:
+    def react(
+        self, channel_id: str, message_id: str, person_id: str, emoji: str, *, is_removed: bool
+    ) -> dict[str, Any]:
         """*person_id* adds *emoji* to a message, or takes it back; whether that changed anything."""
         chat = self.find_channel(self.find_person(person_id), channel_id)
         message = self._store.message(chat, message_id)
         if message is None:
             raise ActionRefused(f"there is no message {message_id} in channel {channel_id}")
-        return self._discord.messages.react(message, emoji, who=person_id, is_removed=is_removed)
+        return {"changed": self._discord.messages.react(message, emoji, who=person_id, is_removed=is_removed)}
 
-    def _own(self, channel_id: str, message_id: str, person_id: str | None) -> FakeMessage:
+    def _own(self, channel_id: str, message_id: str, person_id: str) -> FakeMessage:
         chat = self._store.chat("discord", channel_id)
         message = self._store.message(chat, message_id) if chat else None
         if message is None or message.is_bot:
             raise ActionRefused(f"there is no message {message_id} of a person in channel {channel_id}")
-        if person_id not in (None, message.author):
+        if person_id != message.author:
             raise ActionRefused("people can edit and delete only their own messages")
         return message
 
@@ -122,15 +125,15 @@ class DiscordPeople:
         self._bus.publish("chat", {"platform": "discord", "chat": CHANNEL_ID})
         return person
 
-    def create_channel(self, title: str, members: Sequence[str]) -> FakeChat:
-        """Another channel of the server, with *members* and the bot."""
+    def create_chat(self, title: str, members: Sequence[str], *, is_super: bool) -> dict[str, Any]:
+        """Another channel of the server, with *members* and the bot; there is one kind of them."""
         if not members or not title.strip():
             raise ActionRefused("a channel needs a title and at least one member")
         people = tuple(self.find_person(member).id for member in members)
         chat = FakeChat("discord", str(self._discord.snowflakes.next()), "channel", title, people, {"guild": GUILD_ID})
         self._store.add_chat(chat)
         self._bus.publish("chat", {"platform": "discord", "chat": chat.id})
-        return chat
+        return {"chat": chat.id}
 
     def open_thread(self, person_id: str, channel_id: str, name: str, *, message_id: str | None = None) -> FakeChat:
         """*person_id* opens a thread of a server channel, from a message if one is given."""
@@ -146,21 +149,23 @@ class DiscordPeople:
             raise ActionRefused("this message has a thread already")
         return self._discord.threads.open(chat, name.strip(), owner=person.id, message_id=message_id)
 
-    def block(self, channel_id: str, *, is_blocked: bool) -> None:
+    def block(self, channel_id: str, *, is_blocked: bool) -> dict[str, Any]:
         """The person blocks the app, or the server takes it out of a channel; or that is undone."""
         chat = self._store.chat("discord", channel_id)
         if chat is None:
             raise ActionRefused(f"there is no channel {channel_id}")
         self._store.set_facts(chat, blocked=is_blocked)
         self._bus.publish("chat", {"platform": "discord", "chat": chat.id})
+        return {"chat": chat.id, "blocked": is_blocked}
 
-    def join(self, channel_id: str, person_id: str) -> None:
+    def join(self, channel_id: str, person_id: str) -> dict[str, Any]:
         """*person_id* joins a channel of the server."""
         chat, person = self._store.chat("discord", channel_id), self.find_person(person_id)
         if chat is None or chat.kind != "channel":
             raise ActionRefused(f"there is no server channel {channel_id} to join")
         self._store.join(chat, person.id)
         self._bus.publish("chat", {"platform": "discord", "chat": chat.id})
+        return {"chat": chat.id, "person": person.id}
 
     def find_person(self, person_id: str) -> FakePerson:
         """The person with this id. Raises ActionRefused."""

@@ -9,12 +9,12 @@ from itertools import chain
 from typing import Any
 
 from emulator.platforms.discord import component_tree
+from emulator.platforms.discord.acts.people import DiscordPeople
+from emulator.platforms.discord.acts.resolved import Resolver
 from emulator.platforms.discord.api import FakeDiscord
 from emulator.platforms.discord.interaction_rows import InteractionRow
 from emulator.platforms.discord.interactions import Interactions
 from emulator.platforms.discord.payloads import AUTOCOMPLETE, COMMAND, COMPONENT, SUBMIT
-from emulator.platforms.discord.people import DiscordPeople
-from emulator.platforms.discord.resolved import Resolver
 from emulator.platforms.errors import ActionRefused
 from emulator.platforms.store import FakeChat, FakeMessage, FakePerson, PlatformStore
 
