@@ -19,6 +19,7 @@ import msgspec
 
 from shared.conversation.access import budget_requests, people
 from shared.conversation.access.budget_requests import terms, used_up, whose
+from shared.core import logs
 from shared.core.time import periods
 from shared.core.time.periods import Period, PeriodName
 from shared.db.access import user_roles, users
@@ -28,6 +29,8 @@ from shared.db.spending.budgets import Budget, Notice
 from shared.db.spending.usage import PaidBy, Spent, Tokens, TurnName
 from shared.turns.gateway.tokens import Refusal
 from shared.turns.gateway.upstreams import GatewaySettings
+
+log = logs.get()
 
 NEARLY_PERCENT = 80
 
@@ -106,9 +109,25 @@ class Ledger:
             self._end(found)
             raise
         except BaseException:
-            await asyncio.shield(self.withdraw(found, now_ms=now_ms))
+            await self.write_used(found, None, now_ms=now_ms)
             raise
         return found
+
+    async def write_used(self, request: UnderWay, used: Tokens | None, *, now_ms: int) -> None:
+        """Settle the request, or withdraw it where it used nothing; a cancel does not cut that off.
+
+        An error is logged: the model's answer is there, and a locked database must not take it away.
+        """
+        await asyncio.shield(self._write_used(request, used, now_ms))
+
+    async def _write_used(self, request: UnderWay, used: Tokens | None, now_ms: int) -> None:
+        try:
+            if used is None:
+                await self.withdraw(request, now_ms=now_ms)
+            else:
+                await self.settle(request, used, now_ms=now_ms)
+        except Exception:
+            log.exception("gateway.usage_not_written", turn=request.name.turn)
 
     async def settle(self, request: UnderWay, tokens: Tokens, *, now_ms: int) -> None:
         """The request used these."""

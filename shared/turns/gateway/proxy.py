@@ -199,23 +199,18 @@ class _Exchange:
         return False
 
     async def _withdraw(self) -> None:
-        begun, self._under_way = self._under_way, None
-        if begun is not None:
-            await asyncio.shield(self._proxy.ledger.withdraw(begun, now_ms=clock.now_ms()))
+        """The request used nothing."""
+        await self._write_used(None)
 
     async def _settle_as_estimated(self) -> None:
         """Count a request that ended without an answer by its estimate: it may have cost something."""
         if self._under_way is not None:
-            await self._settle(self._under_way.usual)
+            await self._write_used(self._under_way.usual)
 
-    async def _settle(self, tokens: Tokens) -> None:
+    async def _write_used(self, tokens: Tokens | None) -> None:
         begun, self._under_way = self._under_way, None
-        if begun is None:
-            return
-        try:
-            await asyncio.shield(self._proxy.ledger.settle(begun, tokens, now_ms=clock.now_ms()))
-        except Exception:  # the answer is there: a database that is locked must not take it away
-            log.exception("gateway.usage_not_written", turn=self._turn.name.turn)
+        if begun is not None:
+            await self._proxy.ledger.write_used(begun, tokens, now_ms=clock.now_ms())
 
     def _asking(self, request: ModelRequest) -> bytes:
         """The body, which asks for the counts."""
@@ -251,7 +246,7 @@ class _Exchange:
             is_whole = False
         finally:
             if counter is not None:
-                await self._settle(counter.tokens())
+                await self._write_used(counter.tokens())
         await self._end(counter, is_whole=is_whole)
         return is_whole
 

@@ -103,7 +103,7 @@ class SoundModels:
         except TimeoutError:
             raise SoundFailed(f"{model.host} did not answer within {_LIMIT_S:g} s") from None
         finally:
-            await asyncio.shield(self._settle(begun, used))
+            await self._ledger.write_used(begun, used, now_ms=clock.now_ms())
         if status >= 400:
             is_brief = status == 429 or status >= 500
             raise SoundFailed(f"{model.host} refused it ({status}: {_said(answer)})", is_brief=is_brief)
@@ -116,15 +116,6 @@ class SoundModels:
         async with asyncio.timeout(_LIMIT_S):
             async with self._hosts.stream("POST", host.base_url + path, body, headers, silence_s=_LIMIT_S) as answer:
                 return answer.status, await whole(answer, most_bytes)
-
-    async def _settle(self, begun: UnderWay, used: Tokens | None) -> None:
-        try:
-            if used is None:
-                await self._ledger.withdraw(begun, now_ms=clock.now_ms())
-            else:
-                await self._ledger.settle(begun, used, now_ms=clock.now_ms())
-        except Exception:  # the answer is there: a database that is locked must not take it away
-            log.exception("gateway.usage_not_written", turn=begun.name.turn)
 
 
 def _tokens(answer: Mapping[str, Any], usual: Tokens) -> Tokens:

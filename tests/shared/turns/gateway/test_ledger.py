@@ -4,12 +4,13 @@ import asyncio
 
 import apsw
 import pytest
+import structlog
 
 from shared.conversation.access import people
 from shared.conversation.inbound import decisions
 from shared.conversation.inbound.decisions import OPERATOR
 from shared.db.access import approvals, users
-from shared.db.engine.connection import rows, transaction
+from shared.db.engine.connection import open_connection, rows, transaction
 from shared.db.engine.group_commit import Writer
 from shared.db.spending import budgets, usage
 from shared.db.spending.usage import Tokens, TurnName
@@ -327,6 +328,22 @@ def test_where_a_budget_is_far_away_nobody_waits(ledger, conn):
         return [type(await begin(ledger, number)).__name__ for number in range(10)]
 
     assert asyncio.run(asyncio.wait_for(go(), 20)) == ["UnderWay"] * 10
+
+
+def test_what_can_not_be_written_of_a_request_whose_turn_is_cut_off_is_logged(ledger, conn, db, until):
+    async def go():
+        asyncio.get_running_loop().set_exception_handler(lambda _, facts: lines.append({"event": facts["message"]}))
+        found = await begin(ledger)
+        conn.execute("DROP TABLE usage")
+        writing = asyncio.ensure_future(ledger.write_used(found, Tokens(output=1), now_ms=NOW))
+        with transaction(open_connection(db)):  # the write waits, so that the cancel comes first
+            await asyncio.sleep(0.01)
+            writing.cancel()
+        await until(lambda: lines)
+
+    with structlog.testing.capture_logs() as lines:
+        asyncio.run(go())
+    assert [each["event"] for each in lines] == ["gateway.usage_not_written"]
 
 
 def test_others_wait_until_a_request_ends_and_then_go_on(ledger, conn):

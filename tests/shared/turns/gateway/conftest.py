@@ -1,0 +1,3 @@
+from tests.serving import until
+
+__all__ = ["until"]
