@@ -54,6 +54,11 @@ def test_no_other_service_is_there_and_the_ticks_are_those_of_the_template():
     ]
 
 
+def test_no_log_fills_the_disk():
+    for service in SERVICES.values():
+        assert service["logging"] == {"driver": "json-file", "options": {"max-size": "20m", "max-file": "5"}}
+
+
 def test_all_share_the_loopback_the_files_and_the_end_of_host():
     for name, service in SERVICES.items():
         assert service["volumes"] == ["data:/data"]
