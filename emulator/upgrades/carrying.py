@@ -48,7 +48,10 @@ _OTHERWISE = (
 # An earlier schema has one active session in each place; those that migrations 7 and 48 added beside it are closed.
 _CLOSED = ("private_to", "series_id")
 _RENAMED = {"given_id": "message_id"}  # by migration 5
-_OF_THE_UPGRADE = "('schema_version', 'upgrade_began_with')"
+# Of `meta`, not what tells of the upgrade, and not what a migration notes: it does so again in the next upgrade.
+_OF_THE_ROWS = (
+    "c.key NOT IN ('schema_version', 'upgrade_began_with') AND (m.key IS NULL OR c.key IN (SELECT key FROM main.meta))"
+)
 
 
 class Carried(NamedTuple):
@@ -133,7 +136,7 @@ def _shape(conn: apsw.Connection, table: str) -> _Shape:
 def _carry_table(conn: apsw.Connection, shape: _Shape) -> Carried:
     same = " AND ".join(f'm."{name}" = c."{name}"' for name in shape.key)
     keys = ", ".join(f'm."{name}"' for name in shape.key)
-    ours = "true" if shape.table != "meta" else f"c.key NOT IN {_OF_THE_UPGRADE}"
+    ours = "true" if shape.table != "meta" else _OF_THE_ROWS
     first = shape.key[0]
     gone = rows(
         conn,

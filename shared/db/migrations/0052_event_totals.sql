@@ -7,5 +7,6 @@ CREATE TABLE event_totals (
     UNIQUE (type, name)        -- beside the rowid, which tells the order in which the names came
 ) STRICT;
 
--- What happened before is not counted: to read ten million events would hold up the start.
-INSERT INTO meta (key, value) SELECT 'events_counted', CAST(ifnull(max(id), 0) AS TEXT) FROM events;
+-- What happened before is not counted: to read ten million events would hold up the start. A rollback may have left a
+-- number of an earlier upgrade.
+INSERT OR REPLACE INTO meta (key, value) SELECT 'events_counted', CAST(ifnull(max(id), 0) AS TEXT) FROM events;

@@ -142,6 +142,25 @@ def test_after_another_upgrade_it_is_the_database_of_before_the_rollback(db, tmp
             assert ours == theirs, table
 
 
+@pytest.mark.parametrize("is_there", [False, True])
+def test_what_a_migration_notes_is_noted_again_by_another_upgrade(db, is_there):
+    """Migration 52 notes up to which event sweep has counted. A rollback once left the number in the earlier schema."""
+    note = "SELECT value FROM meta WHERE key = 'events_counted'"
+    conn = open_connection(db)
+    with transaction(conn):
+        rows(conn, "UPDATE meta SET value = '1' WHERE key = 'events_counted'")  # as sweep does
+    conn.close()
+    roll_back(db, None)
+    assert read(db, note) == []
+    if is_there:
+        conn = open_connection(db)
+        with transaction(conn):
+            rows(conn, "INSERT INTO meta VALUES ('events_counted', '1')")
+        conn.close()
+    migrate(db)
+    assert read(db, note) == read(db, "SELECT CAST(max(id) AS TEXT) FROM events")
+
+
 def test_what_it_has_no_table_for_is_told_and_kept(db):
     before = read(db)
     done = roll_back(db, None)
