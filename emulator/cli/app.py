@@ -21,6 +21,7 @@ from typer.core import TyperGroup
 
 from emulator.base import errors
 from emulator.base.errors import EmulatorError, ExitCode
+from emulator.base.fakes import PLATFORMS, unknown
 from emulator.base.hints import STATE, command_line
 from emulator.base.options import RunOptions
 from emulator.base.state import StateFolder, find_running
@@ -202,7 +203,7 @@ def execute(
 
 @app.command()
 def chat(
-    platform: Annotated[str, typer.Argument(help="telegram, discord, or an account such as telegram.sales")],
+    platform: Annotated[str, typer.Argument(help=f"{', '.join(PLATFORMS)}, or an account such as telegram.sales")],
     words: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]", help="As --once TEXT.")] = None,
     name: Annotated[str, typer.Option("--as", help="Write as this person, by name or id.")] = "Ana",
     place: Annotated[
@@ -227,8 +228,8 @@ def chat(
     if words:
         once = " ".join(words)
     kind = platform.partition(".")[0]
-    if kind not in ("telegram", "discord"):
-        fail(f"there is no platform {kind!r}; choose telegram or discord", ExitCode.USAGE)
+    if kind not in PLATFORMS:
+        fail(unknown(kind), ExitCode.USAGE)
     instance = find_running(StateFolder(state.resolve()))
     if not instance:
         fail(

@@ -17,6 +17,7 @@ import aiohttp
 
 from emulator.base import errors
 from emulator.base.errors import EmulatorError, ExitCode
+from emulator.base.fakes import PLATFORMS, unknown
 from emulator.base.hints import command_line
 from emulator.base.terminal import PROSE, escape, escape_json, indent_more
 from emulator.cli.chat_commands import Speaker, expects_reply, say
@@ -334,8 +335,8 @@ async def _find_speaker(
     session: aiohttp.ClientSession, platform: str, *, base_url: str, person: str, chat: str | None, topic: str | None
 ) -> Speaker:
     """Find the chat page (directly or behind the gateway) and *person*'s chat with the bot."""
-    if platform not in ("telegram", "discord"):
-        raise errors.UsageError(f"there is no platform {platform!r}; choose telegram or discord")
+    if platform not in PLATFORMS:
+        raise errors.UsageError(unknown(platform))
     for root in (f"{base_url.rstrip('/')}/chat", f"{base_url.rstrip('/')}/_emulator/chat"):
         try:
             async with session.get(f"{root}/state") as response:
@@ -357,8 +358,7 @@ def _seat(
         if wanted in (each["name"].casefold(), each["username"].casefold(), each["id"]):
             own = [place for place in state[platform]["chats"] if each["id"] in place["members"]]
             place = _place(own, each["name"], chat)
-            # In a direct chat, and by a command of Discord, the bot gets everything.
-            mention = f"@{state['bot']['username']}" if chat is not None and platform == "telegram" else ""
+            mention = state[platform]["mention"] if chat is not None else ""  # in a direct chat the bot gets everything
             thread = None if topic is None else _topic(place, topic)
             return Speaker(root, platform, each["id"], each["name"], str(place["id"]), mention, thread)
     names = ", ".join(each["name"] for each in people[:10])

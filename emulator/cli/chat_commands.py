@@ -114,7 +114,7 @@ async def _upload(line: Line, kind: str) -> Body:
     """The file behind the command, and the words behind it as its caption; a path with spaces stands in quotes."""
     path, caption = _read_path(line.rest)
     body: Body = {"text": caption, "kinds": json.dumps([kind]), "path": path}
-    return body if line.speaker.platform == "telegram" else {**body, **await _as_command(line, caption or path.name)}
+    return {**body, **await _as_command(line, caption or path.name)}
 
 
 def _read_path(rest: str) -> tuple[Path, str]:
@@ -130,7 +130,7 @@ def _read_path(rest: str) -> tuple[Path, str]:
 
 
 async def _as_command(line: Line, prompt: str) -> Body:
-    """Discord's way to give a file to an app: an option of ``/ask``; without one, a message for the Gateway."""
+    """Where the app has a command that takes a file, that; else a plain message, for Discord's Gateway."""
     for command in (await _chat(line)).get("commands", []):
         kinds = [option.get("type") for option in command.get("options") or ()]
         if command.get("name") == "ask" and _ATTACHMENT in kinds:
@@ -151,14 +151,11 @@ async def _react(line: Line) -> tuple[str, Body]:
     mine = [emoji for emoji, ids in found["reacted"].items() if line.speaker.person in ids]
     if not line.rest and not mine:
         raise errors.UsageError("which reaction? `/react 👍`")
-    is_discord = line.speaker.platform == "discord"
-    emoji = line.rest or (mine[-1] if is_discord else "")
-    return "react", {"message": found["id"], "emoji": emoji, "remove": not line.rest}
+    return "react", {"message": found["id"], "emoji": line.rest or mine[-1], "remove": not line.rest}
 
 
 async def _reply(line: Line) -> tuple[str, Body]:
-    body: Body = {"text": line.rest, "reply_to": await _last(line, is_bot=True)}
-    return "say", {**body, "plain": True} if line.speaker.platform == "discord" else body
+    return "say", {"text": line.rest, "reply_to": await _last(line, is_bot=True), "plain": True}
 
 
 _COMMANDS: Mapping[str, Callable[[Line], Awaitable[tuple[str, Body]]]] = {

@@ -46,7 +46,15 @@ class PlatformFake(Protocol):
     """One fake platform, for one account."""
 
     can: tuple[str, ...]
-    """What people can do on the chat page besides writing and pressing buttons."""
+    """What the chat page offers besides writing and pressing buttons, and how it shows what is said.
+
+    ``files reply edit delete react``; ``clear``: to delete what the bot said in a direct chat; ``ways``: a file as a
+    photo or a document; ``topics`` of groups, ``admins``; ``threads`` of channels; ``commands`` with options, and their
+    ``menus``; ``names``: an author above each message; ``entities``: marked up by those, and not by Markdown.
+    """
+
+    mention: str
+    """What people write to address the bot in a group; empty where it gets everything."""
 
     faults: Faults
     """Those of its API."""
@@ -83,7 +91,11 @@ class PlatformFake(Protocol):
         """*person_id* presses a button. *waits*: answers after the bot's first answer, where the platform has one."""
 
     def deliveries(self, chat: str | None) -> list[dict[str, Any]]:
-        """What it sent to the bot, of all chats or one; newest last."""
+        """What it sent to the bot, of all chats or one, oldest first.
+
+        Each has ``message kind attempts status error took_ms created_ms``, as ``state`` ``pending``, ``delivered`` or
+        ``dropped``, and as ``update_id`` what ``send_again`` takes.
+        """
 
     def send_again(self, ref: str) -> bool:
         """Send a webhook again; False if it is on its way still, or forgotten."""

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from emulator.base.fakes import FAKES
 from emulator.platforms import files, page_files, reactions
 from emulator.platforms.bot_names import bot_name, bot_username
 from emulator.platforms.discord import component_tree
@@ -31,7 +32,9 @@ class PageData:
 
     def _platform(self, platform: str) -> dict[str, Any]:
         chats = [self.chat(chat) for chat in self._store.chats(platform)]
-        return {"people": self.people(platform), "chats": chats, "can": self._fakes[platform].can}
+        entry, fake = FAKES[platform], self._fakes[platform]
+        facts = {"title": entry.title, "colour": entry.colour, "mention": fake.mention, "can": fake.can}
+        return {**facts, "people": self.people(platform), "chats": chats}
 
     def people(self, platform: str) -> list[dict[str, Any]]:
         """All people of the platform."""

@@ -45,8 +45,6 @@ OF_EACH_START = (
     "infra.runner.serve",
     "emulator.processes.on_clock",
     "shared.roster.new_database",
-    "shared.channels.discord.channel",
-    "shared.channels.telegram.channel",
     "uvicorn.protocols.http.httptools_impl",
     "uvicorn.lifespan.on",
     "uvicorn.loops.uvloop",
@@ -93,11 +91,13 @@ def load_functions() -> None:
 
 def _make_what_each_start_makes() -> None:
     """What a function would make once for itself, and then share with no other process: 1.4 MB."""
-    from shared.core.settings import Settings  # ours: an error of theirs stops nothing
+    from shared.channels import registry  # ours: an error of theirs stops nothing
+    from shared.core.settings import Settings
     from shared.db.engine import schema
 
     schema.migrations()
     Settings.load()
+    registry.import_all()
 
 
 class ForkServer:

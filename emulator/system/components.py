@@ -14,7 +14,7 @@ from emulator.base.clock_page import ClockPage
 from emulator.base.console import Console
 from emulator.base.door import Door
 from emulator.base.errors import Misconfigured, NotReady
-from emulator.base.fakes import PLATFORMS
+from emulator.base.fakes import PLATFORMS, place_of
 from emulator.base.faults import FaultBook
 from emulator.base.options import RunOptions
 from emulator.base.shell import of_shell
@@ -200,8 +200,8 @@ class Components:
 
     async def _why(self, account: str, chat: str, message: str) -> Mapping[str, Any] | None:
         """Why a message of the chat page has no answer, as ``emulator why`` says it. An interaction's id is enough."""
-        place = {} if account.startswith("discord") else {"platformId": chat}
-        found = await self._ask_api("/api/why?" + urlencode({"ref": message, "channel": account, "limit": 1, **place}))
+        asked = {"ref": message, "channel": account, "limit": 1, **place_of(account, chat)}
+        found = await self._ask_api("/api/why?" + urlencode(asked))
         return {key: found[0][key] for key in ("state", "reason", "until")} if found else None
 
     async def _sentences(self) -> list[str]:

@@ -28,6 +28,7 @@ from emulator.base import environment, faults, log_capture, ports
 from emulator.base.clock_page import ClockPage
 from emulator.base.console import Console
 from emulator.base.errors import AlreadyInUse, NotReady, first_reason
+from emulator.base.fakes import PLATFORMS
 from emulator.base.hints import command_line, relative
 from emulator.base.limited_site import LimitedSite
 from emulator.base.log_file import LogFile
@@ -329,7 +330,9 @@ class Supervisor:
         self._console.hides_all_but_errors = True
         await self._components.platforms.register()
         await self._components.platforms.offer_commands()
-        self._print_step("platforms", "telegram, discord   webhooks signed; forged ones are refused (tested)", begun)
+        self._print_step(
+            "platforms", f"{', '.join(PLATFORMS)}   webhooks signed; forged ones are refused (tested)", begun
+        )
 
     async def _start_relay(self, relay: RelayProcess) -> None:
         begun = time.monotonic()

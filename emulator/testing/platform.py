@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from emulator.base.errors import EmulatorError
+from emulator.base.fakes import place_of
 from emulator.base.state import StateFolder
 from emulator.cli import client
 from emulator.testing.waiting import LIMIT_S, wait_until
@@ -41,8 +42,7 @@ class SaidMessage:
     def why(self) -> str | None:
         """Why there is no answer; None: nothing is known of it."""
         api = client.find(self.platform.state.path, None)
-        # Telegram numbers the messages of each chat, and Discord all.
-        place = {} if self.platform.name == "discord" else {"platformId": self.chat}
+        place = place_of(self.platform.name, self.chat)
         with suppress(EmulatorError):
             found = api.get("why", ref=self.message, channel=self.platform.name, limit=1, **place)
             return str(found[0]["reason"]) if found else None
@@ -50,7 +50,7 @@ class SaidMessage:
 
 
 class FakePlatform:
-    """The fake Telegram or the fake Discord of an emulator, with its people Ana and Ben and one bot."""
+    """A fake platform of an emulator, with its people Ana and Ben and one bot."""
 
     def __init__(self, name: str, state: StateFolder) -> None:
         self.name = name

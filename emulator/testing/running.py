@@ -111,12 +111,16 @@ class RunningEmulator:
     @cached_property
     def telegram(self) -> FakePlatform:
         """The fake Telegram."""
-        return FakePlatform("telegram", self.state)
+        return self.platform("telegram")
 
     @cached_property
     def discord(self) -> FakePlatform:
         """The fake Discord."""
-        return FakePlatform("discord", self.state)
+        return self.platform("discord")
+
+    def platform(self, name: str) -> FakePlatform:
+        """The fake platform of this name."""
+        return FakePlatform(name, self.state)
 
     @cached_property
     def clock(self) -> EmulatorClock:

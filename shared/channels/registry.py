@@ -7,8 +7,8 @@ import sys
 from functools import cache
 from importlib import import_module
 
-from shared.channels.base import Channel, FileLimits, PollLimits, Traits
-from shared.channels.discord import limits as limits_of_discord
+from shared.channels.base import Channel, Traits
+from shared.channels.discord.abilities import TRAITS as TRAITS_OF_DISCORD
 from shared.channels.manifest import Manifest
 from shared.channels.telegram.abilities import TRAITS as TRAITS_OF_TELEGRAM
 from shared.core import accounts
@@ -17,25 +17,7 @@ from shared.core.errors import UnknownName
 # One entry a platform: its module, and what it can do. The traits stand here because routing and turns need them where
 # the settings of the adapter are missing.
 _CHANNELS = {
-    "discord": (
-        "shared.channels.discord.channel",
-        Traits(
-            has_threads=True,
-            direct_by_sender=False,
-            has_buttons=True,
-            has_edits=True,
-            has_removals=True,
-            has_reactions=True,
-            wait_ms=15 * 60_000,
-            typing_every_ms=8_000,
-            files=FileLimits(most_bytes=10 * 1024 * 1024, most_in_album=10),
-            fetch_bytes=100 * 1024 * 1024,
-            polls=PollLimits(most_options=10, longest_question=300, longest_option=55, most_hours=768),
-            makes_topics=True,
-            finds_sent=True,
-            allowances=limits_of_discord.allowances,
-        ),
-    ),
+    "discord": ("shared.channels.discord.channel", TRAITS_OF_DISCORD),
     "telegram": ("shared.channels.telegram.channel", TRAITS_OF_TELEGRAM),
 }
 _NO_TRAITS = Traits(has_threads=False, direct_by_sender=False, has_buttons=False)

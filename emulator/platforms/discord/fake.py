@@ -30,7 +30,8 @@ def bot_id(store: PlatformStore) -> str:
 class DiscordPlatform:
     """The parts of the fake; a ``PlatformFake``."""
 
-    can = ("files", "reply", "edit", "delete", "react", "menus", "threads")
+    can = ("files", "reply", "edit", "delete", "react", "menus", "threads", "commands", "names")
+    mention = ""  # a command reaches the app anywhere
 
     def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus) -> None:
         self._app = discord_app(store)

@@ -8,7 +8,8 @@ const COLOURS = ["#2a74b5", "#b5511a", "#7a4fc9", "#b83280", "#2d7d46", "#8a6d1f
 const KEEP = 2000;   // messages that the page holds; older ones are read again when somebody scrolls to them
 
 let state = boot.state;
-let platform = ["telegram", "discord"].includes(asked.get("platform")) ? asked.get("platform") : "telegram";
+const PLATFORMS = Object.keys(state).filter((name) => name !== "bot");
+let platform = PLATFORMS.includes(asked.get("platform")) ? asked.get("platform") : PLATFORMS[0];
 let person = null, chat = null, topic = null;   // topic: null is every topic, 0 the General topic
 let messages = new Map(), deliveries = new Map(), calls = [], commands = [], hasOlder = false;
 let drafts = new Map();
@@ -37,6 +38,7 @@ function face(name, key, big) {
 
 // who and where
 const here = () => state[platform];
+const can = (what) => here().can.includes(what);   // also how the page shows what is said: see PlatformFake.can
 const chatOf = (id) => here().chats.find((c) => c.id === id);
 const personOf = (id) => here().people.find((p) => p.id === id);
 const chatsOf = (who) => here().chats.filter((c) => c.members.includes(who));
@@ -44,7 +46,7 @@ const isMine = (c) => c.kind === "private" || c.kind === "dm";
 const botOf = (c) => c?.bot ?? state.bot;
 const titleOf = (c) => isMine(c) ? botOf(c).name : (c.kind === "channel" ? "# " : "") + c.title;
 const nameOf = (id) => personOf(id)?.name ?? botOf(chatOf(chat)).name;
-const platformName = () => platform === "telegram" ? "Telegram" : "Discord";
+const platformName = () => here().title;
 
 // requests
 async function get(path) {

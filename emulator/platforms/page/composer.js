@@ -4,10 +4,10 @@ let pending = [];   // {file, kind}
 let aimed = null;   // {what: "reply" | "edit", message}
 const fit = () => { box.style.height = "auto"; box.style.height = Math.min(box.scrollHeight, 160) + "px"; };
 function drawComposer(c) {
-  const isDiscord = platform === "discord" && aimed?.what !== "edit";
-  $(".slash").hidden = !isDiscord;
+  const hasCommands = can("commands") && aimed?.what !== "edit";
+  $(".slash").hidden = !hasCommands;
   $(".attach").hidden = !can("files");
-  if (isDiscord) { drawDiscord(); return; }
+  if (hasCommands) { drawDiscord(); return; }
   box.placeholder = aimed?.what === "edit" ? "New text" : `Message as ${personOf(person).name}`;
   $("#files").disabled = !can("files");
 }
@@ -35,7 +35,7 @@ const LABELS = {photo: "as photo", document: "as file", audio: "as audio", voice
 function attach(files) {
   if (!can("files")) return;
   for (const file of files) {
-    const ways = platform === "telegram" ? WAYS[file.type.split("/")[0]] ?? [] : [];
+    const ways = can("ways") ? WAYS[file.type.split("/")[0]] ?? [] : [];
     const first = /\.(ogg|oga|opus)$/i.test(file.name) && ways.includes("voice") ? "voice" : file.type === "image/gif" ? "" : ways[0] ?? "";
     pending.push({file, ways: file.type === "image/gif" ? ["", "document"] : ways, kind: first});
   }
@@ -65,7 +65,7 @@ function formOf(text, more) {
   return form;
 }
 async function send() {
-  const text = box.value, files = pending, target = aimed, more = platform === "discord" && target?.what !== "edit" ? discordBody(text) : {};
+  const text = box.value, files = pending, target = aimed, more = can("commands") && target?.what !== "edit" ? discordBody(text) : {};
   if (!more || (!text.trim() && !files.length && !more.command) || !chat) return;
   const body = files.length ? formOf(text, more) : target?.what === "edit" ? {chat, message: target.message.id, person, text} : {...where(), text, ...more};
   box.value = ""; pending = []; aimed = null;
@@ -96,7 +96,7 @@ const current = () => aimed?.what === "reply" ? PLAIN : chosen ?? slashCommands(
 const mainOption = (command) => command.options.find((o) => o.type === 3 && !o.choices) ?? null;
 function choose(command) {
   chosen = command && (command.isPlain ? PLAIN : slashCommands().find((c) => c.path === command.path) ?? null);
-  if (platform === "discord" && chatOf(chat)) drawDiscord();
+  if (can("commands") && chatOf(chat)) drawDiscord();
 }
 let optionsFor = "";
 function drawDiscord() {
@@ -167,7 +167,7 @@ function slashChoices(typed) {
 }
 // the bot's commands, as it registered them
 function drawCommands() {
-  if (platform === "discord") {
+  if (can("commands")) {
     const slash = box.value.match(/^\/([\w-]*)$/);
     showCommands(slash && aimed?.what !== "edit" ? slashChoices(slash[1]) : []);
     suggestText();
@@ -188,7 +188,7 @@ function chooseCommand(event) {
   if ($(".commands").hidden || !items.length) return false;
   const move = {ArrowDown: 1, ArrowUp: -1}[event.key];
   if (move) items.forEach((one, index) => one.setAttribute("aria-selected", String(index === (at + move + items.length) % items.length)));
-  else if (event.key === "Tab" || (event.key === "Enter" && (platform === "telegram" || box.value.startsWith("/")))) items[Math.max(at, 0)].click();
+  else if (event.key === "Tab" || (event.key === "Enter" && (!can("commands") || box.value.startsWith("/")))) items[Math.max(at, 0)].click();
   else if (event.key === "Escape") showCommands([]);
   else return false;
   event.preventDefault();

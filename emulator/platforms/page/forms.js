@@ -31,8 +31,8 @@ $("#add-person").addEventListener("click", () => ask("A new person", "Add", [{na
 }));
 $("#add-chat").addEventListener("click", () => {
   const members = el("div", {}, here().people.map((p) => el("label", {class: "tick"}, el("input", {type: "checkbox", name: "members", value: p.id, checked: p.id === person}), p.name)));
-  const isSuper = platform === "telegram" ? [{name: "super", label: "Supergroup, which can have topics", type: "checkbox"}] : [];
-  const title = platform === "telegram" ? "A new group with the bot" : "A new channel of the server";
+  const isSuper = can("topics") ? [{name: "super", label: "Supergroup, which can have topics", type: "checkbox"}] : [];
+  const title = can("topics") ? "A new group with the bot" : "A new channel of the server";
   ask(title, "Create", [{name: "title", label: "Title", maxlength: 100}, {name: "members", label: "Members", node: members}, ...isSuper], async (given) => {
     const made = await post("chats", {title: given.get("title"), members: given.getAll("members"), super: given.has("super")});
     if (!made) return false;

@@ -6,7 +6,7 @@ $("#back").addEventListener("click", () => { view("chats"); $(".chats [aria-curr
 $("#show-events").addEventListener("click", () => { view("events"); $("#hide-events").focus(); });
 $("#hide-events").addEventListener("click", () => { view("chat"); $("#show-events").focus(); });
 $("#only-refused").addEventListener("change", drawSteps);
-for (const tab of document.querySelectorAll(".tabs button")) tab.addEventListener("click", () => goTo(tab.dataset.platform));
+$(".tabs").append(...PLATFORMS.map((name) => el("button", {type: "button", id: "tab-" + name, "data-platform": name, onclick: () => goTo(name)}, el("i", {style: `background:${state[name].colour}`}), state[name].title)));
 $(".people").addEventListener("keydown", (event) => {
   const move = {ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1}[event.key];
   if (!move || event.target.tagName === "SELECT") return;
@@ -36,7 +36,8 @@ $(".log").addEventListener("scroll", () => {
 }, {passive: true});
 document.addEventListener("keydown", (event) => {
   if (!event.altKey) return;
-  if ((event.key === "1" || event.key === "2") && !ofAccount) { event.preventDefault(); goTo(event.key === "1" ? "telegram" : "discord"); }
+  const tab = PLATFORMS[Number(event.key) - 1];
+  if (tab && !ofAccount) { event.preventDefault(); goTo(tab); }
   if (event.key === "ArrowUp" || event.key === "ArrowDown") {
     event.preventDefault();
     const own = chatsOf(person), at = own.findIndex((c) => c.id === chat);

@@ -62,7 +62,7 @@ new ResizeObserver(() => { if ($(".log").dataset.low === "yes") goLow(); }).obse
 new ResizeObserver(() => { if ($(".log").dataset.low === "yes") goLow(); }).observe($(".log"));
 function emptyNode() {
   const bot = botOf(chatOf(chat));
-  return el("div", {class: "empty"}, face(bot.name, "bot", true), el("b", {}, "Say hello to " + bot.name), platform === "discord" ? "Whatever you type is sent as a slash command, signed as Discord signs it." : "Your message goes the whole way: webhook, row, agent, reply.");
+  return el("div", {class: "empty"}, face(bot.name, "bot", true), el("b", {}, "Say hello to " + bot.name), can("commands") ? "Whatever you type is sent as a slash command, signed as Discord signs it." : "Your message goes the whole way: webhook, row, agent, reply.");
 }
 async function showOlder() {
   const log = $(".log"), [first] = seen(), wanted = platform + chat;

@@ -1,5 +1,4 @@
 // What a person can do with a message: a menu below it.
-const can = (what) => (here().can ?? []).includes(what);
 const QUICK = ["👍", "❤", "🔥", "😁", "🎉", "🤔", "👎", "👀"];
 const isOwn = (message) => !message.author.is_bot && message.author.id === person;
 function actionsFor(message) {
@@ -10,7 +9,7 @@ function actionsFor(message) {
   if (message.text) actions.push(["Copy text", () => navigator.clipboard?.writeText(message.text)]);
   if (!message.only_for && can("menus")) for (const command of commands.filter((one) => one.type === 3)) actions.push([`Apps: ${command.name}`, () => post("menu", {chat, message: message.id, person, command: command.name})]);
   if (can("menus") && !message.author.is_bot) for (const command of commands.filter((one) => one.type === 2)) actions.push([`Apps: ${command.name} (${message.author.name})`, () => post("menu", {chat, target: message.author.id, person, command: command.name})]);
-  if (can("delete") && (own || (platform === "telegram" && isMine(c)))) actions.push(["Delete", () => remove(message), "bad"]);
+  if (can("delete") && (own || (can("clear") && isMine(c)))) actions.push(["Delete", () => remove(message), "bad"]);
   return actions;
 }
 const hasActions = (message) => message.state !== "thinking" && (can("react") || actionsFor(message).length > 0);
@@ -55,6 +54,6 @@ $(".log").addEventListener("contextmenu", (event) => {
 });
 async function react(message, emoji) {
   const mine = (message.reacted[emoji] ?? []).includes(person);
-  await post("react", {chat, message: message.id, person, emoji: platform === "telegram" && mine ? "" : emoji, remove: mine});
+  await post("react", {chat, message: message.id, person, emoji, remove: mine});
 }
 async function remove(message) { box.focus(); await post("delete", {chat, message: message.id, person}); }

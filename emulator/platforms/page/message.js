@@ -2,7 +2,7 @@
 function stateOf(message) {
   if (message.author.is_bot) return null;
   const d = deliveries.get(message.id);
-  if (!d) return message.state === "past" || message.seq < oldestDelivered() ? null : ["", platform === "discord" && !message.command ? "" : "not sent to the bot"];
+  if (!d) return message.state === "past" || message.seq < oldestDelivered() ? null : ["", can("commands") && !message.command ? "" : "not sent to the bot"];
   if (d.notice) return ["bad", d.notice];
   if (d.state === "delivered") return ["good", `✓ delivered in ${took(d.took_ms ?? 0)}` + (d.attempts > 1 ? `, try ${d.attempts}` : "")];
   if (d.state === "dropped") return ["bad", `given up after ${d.attempts} tries`];
@@ -34,7 +34,7 @@ function bodyOf(message) {
   const content = contentOf(message);
   if (content) return [content];
   if (message.state === "thinking") return [el("span", {class: "dots", "aria-hidden": "true"}, el("i"), el("i"), el("i")), " thinking…"];
-  if (platform === "telegram") return fromEntities(message.text, message.entities);
+  if (can("entities")) return fromEntities(message.text, message.entities);
   if (message.command) return [el("span", {class: "command"}, commandName(message.command) + " "), message.text];
   return fromDiscord(message.text);
 }
@@ -68,7 +68,7 @@ function drawUnit(unit, next, last) {
   return el("article", {class: "row" + (mine ? " mine" : "") + (next ? " next" : "") + (last ? " last" : ""), tabindex: "-1", "data-id": main.id, "aria-label": `${first.author.name}, ${time(first.created_ms)}`},
     mine ? null : face(first.author.name, first.author.is_bot ? "bot" : first.author.name),
     el("div", {class: "bubble"},
-      next && !mine && (!isMine(c) || platform === "discord") ? el("div", {class: "who"}, first.author.name) : null,
+      next && !mine && (!isMine(c) || can("names")) ? el("div", {class: "who"}, first.author.name) : null,
       topicName(first), first.forwarded_from ? el("div", {class: "forwarded"}, "Forwarded from ", el("b", {}, first.forwarded_from)) : null, quoteOf(first), drawFiles(unit.messages.flatMap((m) => m.files)), text,
       keyboardOf(main), reactions(main),
       el("div", {class: "meta"},

@@ -6,7 +6,7 @@ function drawSide() {
     tab.setAttribute("aria-current", chosen);
   }
   drawPeople();
-  $("#add-chat").setAttribute("aria-label", platform === "telegram" ? "New group" : "New channel");
+  $("#add-chat").setAttribute("aria-label", can("topics") ? "New group" : "New channel");
   const own = chatsOf(person);
   const children = (id) => own.filter((c) => c.parent === id);
   const tops = own.filter((c) => !c.parent || !own.some((one) => one.id === c.parent));
@@ -64,7 +64,7 @@ function drawHead() {
   block.hidden = c.kind === "thread";
   block.textContent = isMine(c) ? (c.blocked ? "Unblock" : "Block") : c.blocked ? "Add bot" : "Remove bot";
   block.setAttribute("aria-label", isMine(c) ? `${c.blocked ? "Unblock" : "Block"} the bot` : c.blocked ? "Add the bot again" : "Remove the bot from this chat");
-  $("#admin").hidden = platform !== "telegram" || isMine(c) || c.blocked;
+  $("#admin").hidden = !can("admins") || isMine(c) || c.blocked;
   $("#admin").textContent = c.admin ? "Admin ✓" : "Make admin";
   $("#admin").setAttribute("aria-label", c.admin ? "Make the bot a member again" : "Make the bot an administrator");
   $("#admin").setAttribute("aria-pressed", String(Boolean(c.admin)));
@@ -74,7 +74,7 @@ function drawHead() {
 }
 function drawTopics(c) {
   const isChannel = can("threads") && (c.kind === "channel" || c.kind === "thread");
-  const canHave = isChannel || (platform === "telegram" && c.kind === "supergroup");
+  const canHave = isChannel || (can("topics") && c.kind === "supergroup");
   $(".topics").hidden = !canHave;
   if (isChannel) { drawThreads(c.kind === "thread" ? chatOf(c.parent) ?? c : c); return; }
   if (!canHave) return;

@@ -45,7 +45,7 @@ async function attemptsOf(d) {
 function deliveryStep(s, isOpen) {
   const d = s.data, good = d.state === "delivered", tone = good ? "" : d.state === "dropped" ? "bad" : d.attempts ? "warn" : "none";
   const words = d.state === "dropped" ? d.error || "given up" : d.error || (d.attempts ? (d.attempts > 1 ? `try ${d.attempts}` : "first try") : "on its way") + (d.took_ms !== null ? ` · ${took(d.took_ms)}` : "");
-  const name = platform === "telegram" ? "webhook " + d.kind : d.kind === "press" ? "interaction button" : d.kind === "interaction" ? `interaction ${commandName(messages.get(d.message)?.command ?? "ask")}` : "interaction " + d.kind;
+  const name = !can("commands") ? "webhook " + d.kind : d.kind === "press" ? "interaction button" : d.kind === "interaction" ? `interaction ${commandName(messages.get(d.message)?.command ?? "ask")}` : "interaction " + d.kind;
   return step("→", name, String(d.status ?? (d.attempts ? "failed" : "…")), tone, words, time(d.created_ms, true), () => attemptsOf(d), isOpen);
 }
 function callStep(s) {

@@ -49,10 +49,11 @@ def bot_id(store: PlatformStore) -> str:
 class TelegramPlatform:
     """The parts of the fake, and their routes; a ``PlatformFake``."""
 
-    can = ("files", "reply", "edit", "delete", "react", "topics")
+    can = ("files", "reply", "edit", "delete", "react", "topics", "admins", "clear", "ways", "entities")
 
     def __init__(self, config: PlatformsConfig, store: PlatformStore, bus: EventBus, further: FurtherAccounts) -> None:
         self._config, self._further, self._bot = config, further, telegram_bot(store)
+        self.mention = f"@{self._bot.username}"
         self.api = FakeTelegram(config, store, bus, self._bot)
         self.faults, self._updates = self.api.faults, self.api.updates
         self.people = TelegramPeople(config, store, bus, self.api.objects, self._updates)

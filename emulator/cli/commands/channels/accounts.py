@@ -1,10 +1,11 @@
 """``emulator accounts``: the bots and apps of the platforms. On an emulator, a further one is invented at once."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from emulator.base import errors
+from emulator.base.fakes import PLATFORMS, unknown
 from emulator.cli import client
 from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import command, group
@@ -44,13 +45,13 @@ def show_account(api: RestClient, account: Name) -> CommandResult:
 @command(app, "add")
 def add_account(
     api: RestClient,
-    platform: Annotated[
-        Literal["telegram", "discord"], typer.Argument(metavar="PLATFORM", help="The platform of the bot or app.")
-    ],
+    platform: Annotated[str, typer.Argument(metavar="PLATFORM", help="The platform of the bot or app.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="A word for it, such as sales.")],
     agent: Agent = None,
 ) -> CommandResult:
     """Add a further bot or app of a platform. On a running emulator it works at once, with a chat page."""
+    if platform not in PLATFORMS:
+        raise errors.UsageError(unknown(platform))
     made = api.post("accounts", body={"platform": platform, "name": name, **({"agent": agent} if agent else {})})
     account = made["account"]
     if api.state is not None:

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 import typer
 
-from emulator.base import errors
+from emulator.base import errors, fakes
 from emulator.cli import client
 from emulator.cli.client import RestClient
 from emulator.cli.commands.frame import command, group
@@ -29,7 +29,7 @@ _EVERY_S = 0.1
 @command(app, "list", takes_minus=True)
 def list_requests(
     api: RestClient,
-    platform: Annotated[str | None, typer.Option(help="telegram or discord")] = None,
+    platform: Annotated[str | None, typer.Option(help=fakes.names())] = None,
     chat: Annotated[str | None, typer.Option(help="The chat's id on its platform.")] = None,
     refused: Annotated[bool, typer.Option("--refused", help="Only those with a bad answer, or with none.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="The maximum number of rows.")] = 50,
