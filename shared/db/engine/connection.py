@@ -151,7 +151,7 @@ class transaction:
         held: notes how long it has the lock.
     """
 
-    __slots__ = ("_conn", "_gate", "_held", "_run", "_waits")
+    __slots__ = ("_conn", "_gate", "_held", "_waits")
 
     def __init__(self, conn: apsw.Connection, *, waits: bool = True, held: HeldTime | None = None) -> None:
         if conn.in_transaction:
@@ -159,7 +159,6 @@ class transaction:
         self._conn = conn
         self._gate = _gate(conn)
         self._held = held
-        self._run = conn.cursor().execute  # conn.execute makes a cursor each time
         self._waits = waits
 
     def __enter__(self) -> None:
@@ -171,7 +170,7 @@ class transaction:
             raise WouldWait
         try:
             if self._waits:
-                self._run("BEGIN IMMEDIATE")
+                self._conn.execute("BEGIN IMMEDIATE")
             else:
                 self._begin_now()
         except BaseException:
@@ -186,7 +185,7 @@ class transaction:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
-                self._gate.commit(self._run)
+                self._gate.commit(self._conn.execute)
         except BaseException:
             self._roll_back()
             raise
@@ -201,7 +200,7 @@ class transaction:
     def _begin_now(self) -> None:
         self._conn.set_busy_handler(None)
         try:
-            self._run("BEGIN IMMEDIATE")
+            self._conn.execute("BEGIN IMMEDIATE")
         except apsw.BusyError:  # Litestream, which does not take the gate
             raise WouldWait from None
         finally:
@@ -209,7 +208,7 @@ class transaction:
 
     def _roll_back(self) -> None:
         if self._conn.in_transaction:  # a full disk or an I/O error may have ended it already
-            self._run("ROLLBACK")
+            self._conn.execute("ROLLBACK")
 
 
 class savepoint:
@@ -219,17 +218,16 @@ class savepoint:
     ``with conn`` does the same, but replaces the error of a disk with one about the rollback.
     """
 
-    __slots__ = ("_conn", "_is_over", "_is_whole", "_run")
+    __slots__ = ("_conn", "_is_over", "_is_whole")
 
     def __init__(self, conn: apsw.Connection) -> None:
         self._conn = conn
-        self._run = conn.cursor().execute  # conn.execute makes a cursor each time
         self._is_over = False
         self._is_whole = False
 
     def __enter__(self) -> Self:
         self._is_whole = not self._conn.in_transaction
-        self._run("SAVEPOINT part")
+        self._conn.execute("SAVEPOINT part")
         return self
 
     def undo(self) -> None:
@@ -237,14 +235,14 @@ class savepoint:
         if not self._is_over and self._conn.in_transaction:  # a full disk or an I/O error may have ended all of it
             self._is_over = True
             for sql in ("ROLLBACK",) if self._is_whole else ("ROLLBACK TO part", "RELEASE part"):
-                self._run(sql)
+                self._conn.execute(sql)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             self.undo()
         elif not self._is_over:
             try:
-                self._run("RELEASE part")
+                self._conn.execute("RELEASE part")
             except BaseException:
                 self.undo()
                 raise

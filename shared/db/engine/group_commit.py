@@ -88,13 +88,9 @@ class Writer:
         found: T = await asked.future
         return found
 
-    def submit(self, work: Callable[[apsw.Connection], T], *, repeatable: bool = False) -> "asyncio.Future[T]":
-        """As ``run``, with a future that the caller may give up: *work* may be done all the same.
-
-        Args:
-            repeatable: *work* may be done twice, because it changes nothing but the database; the first time is undone.
-        """
-        asked = _ask(Job(work, repeatable=repeatable))
+    def submit(self, work: Callable[[apsw.Connection], T]) -> "asyncio.Future[T]":
+        """As ``run``, with a future that the caller may give up: *work* may be done all the same."""
+        asked = _ask(Job(work))
         self._queue(asked)
         return asked.future
 

@@ -18,7 +18,7 @@ STORING = (
         "tells-before-the-commit",
         "shared/db/engine/group_commit.py",
         "            self._committer.do([asked.job for asked in group])\n            self._rest()\n",
-        "            for asked in group:\n                if asked.job.repeatable:\n                    asked.loop.call_soon_threadsafe(settle, asked.future, [], None)\n"
+        "            for asked in group:\n                if 'call' in repr(getattr(asked.job.work, 'func', '')):\n                    asked.loop.call_soon_threadsafe(settle, asked.future, [], None)\n"
         "            self._committer.do([asked.job for asked in group])\n            self._rest()\n",
         "what was accepted is stored",
         needs=("kill in a write",),
@@ -78,14 +78,14 @@ STORING = (
     Mutant(
         "keeps-half-of-a-failed-work",
         "shared/db/engine/jobs.py",
-        '        run("ROLLBACK TO job")\n',
+        '        conn.execute("ROLLBACK TO job")\n',
         "",
         "a work that fails leaves nothing",
         also=(
             Edit(
                 "shared/db/engine/connection.py",
                 "            if kind is not None:\n                self._roll_back()\n        finally:\n",
-                "            if kind is not None and self._conn.in_transaction:\n                self._gate.commit(self._run)\n        finally:\n",
+                "            if kind is not None and self._conn.in_transaction:\n                self._gate.commit(self._conn.execute)\n        finally:\n",
             ),
         ),
         needs=("teams",),

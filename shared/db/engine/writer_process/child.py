@@ -94,7 +94,7 @@ def _work(sock: socket.socket) -> None:
             sock.sendall(framed([]))  # ready
         asked = [arguments for message in messages for arguments in message]
         for start in range(0, len(asked), GROUP_LIMIT):
-            group = [Job(partial(call, work, each), repeatable=True) for each in asked[start : start + GROUP_LIMIT]]
+            group = [Job(partial(call, work, each)) for each in asked[start : start + GROUP_LIMIT]]
             committer.do(group)
             errors = {job.error for job in group if job.error is not None}  # one, where the commit failed
             portable = {error: _portable(error) for error in errors}

@@ -321,7 +321,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
 
     def _do_here(self, arguments: tuple[Any, ...]) -> "asyncio.Future[T]":
         self._here += 1
-        future = self._writer.submit(partial(call, self._work, arguments), repeatable=True)
+        future = self._writer.submit(partial(call, self._work, arguments))
         future.add_done_callback(self._done_here)
         return future
 

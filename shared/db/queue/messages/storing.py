@@ -79,9 +79,8 @@ def enqueue(conn: apsw.Connection, new: NewMessage, *, now_ms: int) -> int | Non
     """
     if new.given_id is not None:
         return _enqueue_given(conn, new, new.given_id, now_ms=now_ms)
-    run = conn.cursor().execute
     for _ in range(ids.DRAWS):
-        run(_INSERT, (_ids.new(new.id_prefix), now_ms, now_ms, *new[:-1]))
+        conn.execute(_INSERT, (_ids.new(new.id_prefix), now_ms, now_ms, *new[:-1]))
         if conn.changes():
             return conn.last_insert_rowid()
         if new.event_key is not None and _has_message(conn, new):

@@ -314,47 +314,6 @@ def test_a_rollback_that_fails_does_not_end_all_writing(writer, conn):
     assert [meta.get(conn, key) for key in ("bad", "after")] == [None, "x"]
 
 
-def test_work_that_may_be_done_twice_fails_alone_too(writer, conn):
-    done = []
-
-    def counted(own):
-        done.append("a")
-        meta.put(own, "a", "x")
-
-    def bad(own):
-        meta.put(own, "bad", "x")
-        raise LookupError("bad")
-
-    results = pile_up(writer, [counted, bad, put("b")], ask=lambda work: writer.submit(work, repeatable=True))
-    assert [type(result) for result in results] == [type(None), LookupError, type(None)]
-    assert [meta.get(conn, key) for key in ("a", "bad", "b")] == ["x", None, "x"]
-    assert done == ["a", "a"], "first all together, then each in a savepoint of its own"
-
-
-def test_work_that_must_be_done_once_is_done_once_beside_work_that_may_be_done_twice(writer, conn):
-    done = []
-
-    def bad(own):
-        raise LookupError("bad")
-
-    asks = [writer.run, partial(writer.submit, repeatable=True)]
-    works = [lambda own: done.append(meta.put(own, "a", "x")), bad]
-    pile_up(writer, list(zip(asks, works, strict=True)), ask=lambda pair: pair[0](pair[1]))
-    assert len(done) == 1
-    assert meta.get(conn, "a") == "x"
-
-
-def test_a_transaction_that_sqlite_ends_fails_for_all_that_may_be_done_twice(writer, conn):
-    def end(own):
-        own.execute("ROLLBACK")
-        raise apsw.FullError("the disk is full")
-
-    results = pile_up(writer, [put("a"), end, put("b")], ask=lambda work: writer.submit(work, repeatable=True))
-    assert {type(result) for result in results} == {apsw.FullError}
-    assert run(writer.run(put("c"))) == [None]
-    assert [meta.get(conn, key) for key in ("a", "b", "c")] == [None, None, "x"]
-
-
 def test_a_writer_takes_its_turns_when_its_driver_says_so(db, conn, monkeypatch):
     """The thread is one driver; with another, nothing is done before a turn, and all that waits then is one commit."""
 
