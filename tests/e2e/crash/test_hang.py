@@ -56,6 +56,10 @@ class ServiceManager:
 
         self._notify.close()
 
+    def is_watched(self, name: str) -> bool:
+        """Whether the process of now has given a sign: before its first one, a start may take long."""
+        return self._post[name].pid in self._given_s
+
     def end(self) -> None:
         self._is_over.set()
 
@@ -100,6 +104,7 @@ def test_the_end_of_a_function_that_hangs_costs_what_a_kill_costs(
         with platform.people(post.port("ingest"), texts, pace_s=seconds / each / len(CHATS) * 6) as crowd:
             for victim in victims:
                 time.sleep(dice.expovariate(1))
+                until(f"a sign of {victim}", lambda v=victim: manager.is_watched(v))
                 before = manager.killed.count(victim)
                 freeze(post[victim].pid)
                 until(f"the watchdog to end {victim}", lambda v=victim, n=before: manager.killed.count(v) > n, LIMIT_S)
