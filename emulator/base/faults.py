@@ -37,10 +37,10 @@ class FaultTarget(NamedTuple):
     Attributes:
         help: what it is.
         kinds: the ways in which it can.
-        of_calls: a fault has a number of calls, and without one it fails once; otherwise it stands until it is lifted.
-        method: what ``method`` names of its calls; None: a fault is of all of them.
+        of_calls: a fault applies to a number of calls, by default to one; otherwise it lasts until it is lifted.
+        method: what ``method`` names among its calls; None: a fault applies to all of them.
         status: of the error, where none is named.
-        is_counted: a fault may be of so many calls, or of each so-many-th.
+        is_counted: a fault may apply to a number of calls, or to each n-th call.
     """
 
     help: str
@@ -85,9 +85,10 @@ TARGETS: Mapping[str, FaultTarget] = {
 class Fault:
     """One fault.
 
-    Of the calls that match each *every*-th fails, or by chance a share of them, the *rate*; until *times* of them have
-    failed, or for *for_ms* from when it was added; None: until the fault is lifted. *method* None means every method,
-    *chat* None every chat.
+
+    Each *every*-th of the calls that match fails, or a random share of them, the *rate*. It ends when *times* of them
+    have failed, or *for_ms* after it was added; None: when it is lifted. *method* None means every method, *chat* None
+    every chat.
     """
 
     target: str
@@ -164,7 +165,7 @@ _KEYS = frozenset(
 
 
 def _check_narrow(target: str, of: FaultTarget, given: Mapping[str, Any]) -> None:
-    """Refuse what narrows a fault of this target to nothing."""
+    """Refuse options that leave no call of this target to fail."""
     if given.get("method") is not None and of.method is None:
         raise ValueError(f"a fault of {target} has no method")
     if not of.is_counted and (given.get("times") is not None or given.get("every", 1) != 1):
@@ -189,7 +190,7 @@ def as_facts(fault: Fault) -> dict[str, Any]:
 
 
 def as_sentence(fault: Fault) -> str:
-    """The fault, for whoever looks at the system and wonders why it fails."""
+    """The fault as a sentence, for a person who asks why the system fails."""
     return faults_by_hand.sentence(fault.target, str(as_facts(fault)["sentence"]))
 
 
@@ -210,7 +211,7 @@ class Faults:
 
     Args:
         now_ms: the clock by which they end.
-        changed: called when a fault was added, was lifted or is used up.
+        changed: called when a fault was added or lifted, or has no calls left.
         chance: a number from 0 to 1, for each call that may fail by a rate.
     """
 
@@ -234,7 +235,7 @@ class Faults:
         return fault
 
     def follow(self, faults: Iterable[Fault]) -> None:
-        """Have these faults of another process; one that was here already keeps what is left of it."""
+        """Take over faults from another process; a fault that is known here keeps its remaining number of calls."""
         known = {fault.id: fault for fault in self._faults}
         self._faults = [known.get(fault.id, fault) for fault in faults]
 
@@ -254,7 +255,7 @@ class Faults:
         return list(self._faults)
 
     def take(self, method: str = "", chat: str | None = None) -> Fault | None:
-        """The first fault that this call is to have; it has one time less to go."""
+        """The first fault that applies to this call; its remaining number of calls goes down by one."""
         for fault in self.standing():
             if fault.method in (None, method.lower()) and fault.chat in (None, chat):
                 fault.seen += 1
@@ -276,7 +277,7 @@ class FaultBook:
 
     Args:
         run: the folder of sockets, which gets the file.
-        readers: the processes that have to fail by some of them.
+        readers: the processes in which some of the faults happen.
     """
 
     def __init__(self, run: Path, readers: Callable[[], Iterable[int]]) -> None:
@@ -293,7 +294,7 @@ class FaultBook:
         return [as_sentence(fault) for fault in self.standing()]
 
     def learn(self, target: str, id_: int, left: int) -> None:
-        """Another process has let a call fail by this fault, which has so many times *left*."""
+        """Another process has let a call fail by this fault; *left*: its remaining number of calls."""
         for fault in self.of[target].standing():
             if fault.id == id_:
                 fault.times = left
@@ -320,7 +321,7 @@ def forget(run: Path) -> None:
 def _tell(pid: int, program: str | None = None) -> None:
     """Let the process read the file again, and its children of the same *program*, such as a writer process.
 
-    Only those that know the signal get it: it ends the others.
+    Only processes that handle the signal get it, because it would end the others.
     """
     try:
         own = str(Path(f"/proc/{pid}/exe").readlink())

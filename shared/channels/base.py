@@ -90,9 +90,9 @@ class Traits(msgspec.Struct, frozen=True):
         polls: the polls that ``Channel.send`` takes (``Outgoing.poll``); None: it takes none.
         has_stickers: ``Channel.send`` takes a sticker that came with a message (``Outgoing.sticker``).
         makes_topics: ``Channel.make_topic`` works.
-        finds_sent: the platform may show whether a part arrived; ``Channel.find_sent`` asks.
-        allowances: what the platform lets through of sends to the chat with this ``platform_id``. Those whose scope is
-            no chat count the sends to all chats.
+        finds_sent: the platform can tell whether a part arrived: see ``Channel.find_sent``.
+        allowances: the limits of the platform for sends to the chat with this ``platform_id``. A limit whose scope is
+            not a chat counts the sends to all chats.
     """
 
     has_threads: bool
@@ -144,8 +144,8 @@ class Channel(Protocol):
     """One account: one bot or app of one platform.
 
     A channel that can't do one of the optional operations (``react``, ``remove``, ``make_topic``, ``end_wait``,
-    ``typing``, ``draft``, ``fetch``, ``registration``) says so in its ``Traits``, and raises ``NotPossible`` when it is
-    asked all the same.
+    ``typing``, ``draft``, ``fetch``, ``registration``) says so in its ``Traits``, and raises ``NotPossible`` if it is
+    called anyway.
     """
 
     @property
@@ -172,10 +172,10 @@ class Channel(Protocol):
         """Markdown and files to parts within the platform's limits, in the order in which they go out.
 
         Pure: the same text and files always give the same parts; the bytes of the files are not read. Files go out
-        in their order: as albums where the platform has them, else singly. A text that a caption holds is the caption
-        of the first of them; a longer one goes out before them. A text without visible content gives no part of its
-        own. What can't be sent is taken out of the parts afterwards: ``send`` may get fewer files than *render* put
-        together, and a part whose files are all gone as its text alone.
+        in their order: as albums where the platform has them, else singly. A text that fits in a caption is the caption
+        of the first file; a longer text goes out before the files. A text without visible content makes no part. Files
+        that can't be sent are removed from the parts later: ``send`` may get fewer files than *render* put together, or
+        only the text of a part.
         """
 
     async def send(self, part: Part, to: Outgoing, client: Client, *, now_ms: int) -> Sent:
@@ -199,10 +199,10 @@ class Channel(Protocol):
     async def find_sent(self, part: Part, to: Outgoing, client: Client, *, tried_from: int, now_ms: int) -> Evidence:
         """Whether *part* arrived, which was sent without an answer at *tried_from* (ms UTC) or later. No effect.
 
-        Asked only where ``Traits.finds_sent``, before the part is sent again.
+        Called only if ``Traits.finds_sent``, before the part is sent again.
 
         Raises:
-            RateLimited, NotSent, TokenRefused, RetryableError: as for ``send``; it is asked again later.
+            RateLimited, NotSent, TokenRefused, RetryableError: as for ``send``; it is called again later.
         """
 
     async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:
@@ -242,10 +242,10 @@ class Channel(Protocol):
     async def typing(self, to: Outgoing, client: Client) -> None:
         """Show in the chat and thread of *to* that the agent works, for some seconds. Nobody waits for it.
 
-        Nothing is called where the platform shows it by itself.
+        It is not called if the platform shows that by itself.
 
         Raises:
-            PostroomError: the caller leaves it at that.
+            PostroomError: the caller ignores it.
         """
 
     async def draft(self, text: str, draft_id: int, to: Outgoing, client: Client) -> None:
@@ -256,7 +256,7 @@ class Channel(Protocol):
         adapter cuts what is too long, and sends plain text where marked-up text could be broken.
 
         Raises:
-            PostroomError: the caller gives up the drafts of this turn; the answer itself goes out all the same.
+            PostroomError: the caller shows no more drafts in this turn; the answer still goes out.
         """
 
     async def fetch(self, attachment: Mapping[str, Any], client: Client, *, limit_bytes: int) -> bytes:
@@ -265,8 +265,8 @@ class Channel(Protocol):
         The address comes from the platform's own answer or is of one of its hosts; no redirect is followed.
 
         Raises:
-            NotFetched: the file can't be had; the message is a part of a sentence for people.
-            RetryableError: it can't be had now; another attempt may succeed.
+            NotFetched: the file is not available; the message is a part of a sentence for people.
+            RetryableError: it is not available now; another attempt may succeed.
         """
 
     async def registration(self, client: Client) -> Registration:
@@ -295,7 +295,7 @@ class Channel(Protocol):
         """
 
     async def check_sending(self, client: Client) -> None:
-        """Ask the platform whether it answers to sends, by one that it refuses. Returns where it does. No effect.
+        """Ask the platform whether it answers sends, by a send that it refuses. Returns if it does. No effect.
 
         Raises:
             PlatformDown, OutcomeUnknown: it does not.
@@ -321,7 +321,7 @@ class BotManager(Protocol):
 
 
 class PlainChannel:
-    """What an adapter can derive from: then it has only the optional operations that its platform has."""
+    """A base class for adapters, which then implement only the optional operations that their platform has."""
 
     async def react(self, emoji: str | None, message_id: str, to: Outgoing, client: Client) -> None:
         """See ``Channel.react``."""

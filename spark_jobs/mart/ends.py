@@ -1,7 +1,7 @@
-"""What became of rows that the database has pruned or deleted since the last run: only their events tell it.
+"""The final states of rows that were pruned or deleted since the last run: only their events have them.
 
-A row that was open when a run last saw it would otherwise wait in the mart for ever, one that died and was retried by
-hand would stay dead, and one that somebody deleted by hand would keep its text.
+Without them, the mart would keep old states: an open row would stay open, a dead row that was retried by hand would
+stay dead, and a row that was deleted by hand would keep its text.
 """
 
 import json
@@ -26,8 +26,8 @@ class _Endings:
         key: the column that the events name.
         states: by the type of the event.
         deletion: the type of the event of a deletion by hand.
-        emptied: what such a row keeps in its columns with text.
-        instants: the columns that have the instant of the end, by the state.
+        emptied: the values of the columns with text in a deleted row.
+        instants: by state: the columns with the instant of the end.
     """
 
     key: str
@@ -76,11 +76,11 @@ class RowEnd(NamedTuple):
 
 
 Ends = Mapping[Any, RowEnd]
-"""By what the events name: the id of a message, or the row of a response."""
+"""By the key in the events: the id of a message, or the row of a response."""
 
 
 def unseen_ends(source: PinnedTables, before: MartManifest, table: str) -> dict[Any, RowEnd]:
-    """The rows of *table* that events since the last run end, and that the database has no more."""
+    """The rows of *table* that are no longer in the database, with the ends from events since the last run."""
     endings = ENDINGS[table]
     found: dict[Any, RowEnd] = {}
     since = after(before.tables["events"].last_id)
@@ -102,7 +102,7 @@ def unseen_ends(source: PinnedTables, before: MartManifest, table: str) -> dict[
 
 
 def _changes(status: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """What the database writes into a row that ends so. Events of earlier releases tell no failure: it stays."""
+    """What the database writes into a row with this end. Events of earlier releases have no failure, so it stays."""
     if status != "dead":
         return {"failure": None, "last_error": data.get("reason")}
     names = {"reason": "last_error", "failure": "failure", "retry_count": "retry_count"}

@@ -1,8 +1,8 @@
 """How a program is held in, and what it may see: by bubblewrap, by a PID namespace alone, or by a supervisor.
 
-In all three, one process watches a socket whose other end only dispatch holds. When that end closes, whatever closed
-it, everything that the program started is killed: also what left its session and its parent, and also when dispatch is
-killed while the program starts. The kernel's parent-death signal alone is set too late for that.
+In all three, one process watches a socket whose other end only dispatch holds. When that end closes, everything that
+the program started is killed, even what left its session and its parent. This works also when dispatch is killed while
+the program starts, where the kernel's parent-death signal would be set too late.
 
 Only bubblewrap is a leash: the program sees its agent's folder without the folders of other sessions, read-only parts
 of the system and what its agent's config names, has no network, and shares no process, socket or ``/tmp`` with
@@ -75,7 +75,7 @@ class SessionHome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProgramCommand:
-    """What is started.
+    """A program to start.
 
     Attributes:
         words: the program and its arguments.
@@ -85,7 +85,7 @@ class ProgramCommand:
         readable: absolute paths that a leash shows read-only.
         session: turns of one session may use one sandbox, one after another; None: this run has its own.
         session_folder: exists below *folder*, and its parent too; a leash hides everything that is beside it.
-        makes_sandboxes: the program holds what it starts in by namespaces of its own, which a leash otherwise refuses.
+        makes_sandboxes: the program makes namespaces of its own for what it starts; a leash otherwise refuses that.
     """
 
     words: Sequence[str]
@@ -120,11 +120,11 @@ class Containment(msgspec.Struct, frozen=True):
 
     @property
     def is_leash(self) -> bool:
-        """Whether programs see nothing of the disk and the network but what they may."""
+        """Whether programs see only their own part of the disk and the network."""
         return self.kind == "bubblewrap"
 
     def wrapped(self, command: ProgramCommand) -> list[str]:
-        """The words that start *command* held in."""
+        """The command line that starts *command* in this containment."""
         match self.kind:
             case "bubblewrap":
                 return [*bubblewrap(command), *_first_process(command)]
@@ -136,7 +136,7 @@ class Containment(msgspec.Struct, frozen=True):
 
 @functools.cache
 def available(policy: LeashPolicy = "auto") -> Containment:
-    """The best that works on this host, tried once for each process.
+    """The best containment that works on this host. Each process tries it once.
 
     Args:
         policy: "off" leaves bubblewrap out; "required" takes nothing else.
@@ -157,7 +157,7 @@ def available(policy: LeashPolicy = "auto") -> Containment:
 
 
 async def found(policy: LeashPolicy = "auto") -> Containment:
-    """As ``available``; the event loop goes on while it is tried."""
+    """As ``available``, without blocking the event loop."""
     if available.cache_info().currsize == 0:
         return await asyncio.to_thread(available, policy)
     return available(policy)
@@ -172,7 +172,7 @@ def _without_leash(why: str) -> Containment:
 
 @functools.cache
 def why_no_leash(policy: LeashPolicy = "auto") -> str | None:
-    """The reason, for people; None where bubblewrap works. Tried once for each process."""
+    """Why bubblewrap does not work here, for people; None if it works. Each process tries it once."""
     if policy == "off":
         return "POSTROOM_LEASH is off"
     if shutil.which("bwrap") is None:
@@ -187,7 +187,7 @@ def why_no_leash(policy: LeashPolicy = "auto") -> str | None:
 
 
 def _works(words: Sequence[str], *fds: int) -> str | None:
-    """None, or the reason why these words can't be run."""
+    """Why this command line can't be run, or None."""
     nothing = subprocess.DEVNULL
     try:
         tried = subprocess.run(
@@ -300,7 +300,7 @@ def _system() -> tuple[str, ...]:
 
 
 def shown(command: ProgramCommand) -> list[Path]:
-    """What is bound into a sandbox beside the system."""
+    """The paths that are bound into a sandbox, besides those of the system."""
     return [*_read_only(command), command.folder, *([command.gateway.path] if command.gateway is not None else [])]
 
 
@@ -346,7 +346,7 @@ def readable_paths(
 
 
 def _real(path: Path) -> str:
-    """As ``realpath``. What exists the kernel resolves, eight times as fast."""
+    """As ``realpath``. The kernel resolves a path that exists, eight times as fast."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -362,7 +362,7 @@ def _real(path: Path) -> str:
 
 
 def _beginning(path: Path) -> str:
-    """The real path with a slash at its end: so begin the path itself and all that is below it, and nothing else."""
+    """The real path with a slash at its end: a prefix of the path itself and of all paths below it, and of no other."""
     return os.path.join(_real(path), "")  # noqa: PTH118 - each turn comes here
 
 
@@ -376,7 +376,7 @@ def _named(text: str) -> Path:
 
 
 def _of_command(words: Sequence[str], environment: Mapping[str, str]) -> Iterator[Path]:
-    """Files that the command names by their whole path; of an interpreter in a virtual environment, all of that."""
+    """Files that the command names by an absolute path; for an interpreter, all of its virtual environment."""
     for word in words[1:]:
         if word.startswith("/") and os.path.isfile(word):  # noqa: PTH113
             yield Path(word)

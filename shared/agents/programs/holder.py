@@ -1,7 +1,7 @@
-"""The outermost process of what holds a program in, and the socket that keeps it alive.
+"""The outermost process of a contained program, and the socket that keeps it alive.
 
-The other end of the socket is descriptor 3 of the first process inside. As long as ours is open, what is inside may
-live; when it closes, whatever closed it, all of it ends.
+The other end of the socket is descriptor 3 of the first process inside. When our end closes, for any reason, everything
+inside is ended.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _GIVES_WAY_AGAIN_S = (0.1, 1.0)  # at random between them: many programs may sta
 
 
 class Holder:
-    """One such process. *hear* gets each line that the first process says, and None when it can say no more."""
+    """One such process. *hear* gets each line from the first process, and None when the socket is closed."""
 
     def __init__(self, pid: int, line: socket.socket, hear: Callable[[bytes | None], None]) -> None:
         self.pid = pid
@@ -61,16 +61,16 @@ class Holder:
 
     @property
     def is_open(self) -> bool:
-        """Whether what is inside may live."""
+        """Whether our end is open."""
         return self._line.fileno() >= 0
 
     def say(self, line: bytes) -> None:
-        """Tell the first process something; one that is gone does not hear it."""
+        """Send the first process a line; nothing happens if it is gone."""
         with contextlib.suppress(OSError):
             self._line.send(line)
 
     def kill(self) -> None:
-        """Begin to end everything inside; ``hear`` tells when it can say no more."""
+        """Begin to end everything inside; ``hear`` gets None after that."""
         with contextlib.suppress(OSError):
             self._line.shutdown(socket.SHUT_RDWR)
 
@@ -132,7 +132,7 @@ class Holder:
             self.hang_up()
 
     def _read(self) -> bool:
-        """Read what is there; whether it was the last."""
+        """Read what has arrived; whether that was the last."""
         try:
             while said := self._line.recv(4096):
                 self._said += said
@@ -146,8 +146,8 @@ class Holder:
 def _spawn(words: Sequence[str], environment: Mapping[str, str], fds: list[int]) -> int:
     """Start *words* with *fds* as the descriptors from 0 on, and no others.
 
-    A descriptor that a child would inherit is closed in the child. We may have such a one without a fault of ours: a
-    socket that a service manager handed to this process has no close-on-exec.
+    A descriptor that a child would inherit is closed in the child. There may be one although we open none: a socket
+    that a service manager passed to this process has no close-on-exec flag.
     """
     others = [int(each) for each in os.listdir("/proc/self/fd") if int(each) >= len(fds)]  # noqa: PTH208 - 10 times faster
     return os.posix_spawn(

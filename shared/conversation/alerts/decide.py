@@ -1,12 +1,12 @@
-"""Which route says what now: pure decisions over the alerts, and what each route was told of them.
+"""Which route sends what now: pure decisions from the alerts, and from what each route was told about them.
 
-A thing is told once to each route that takes its kind, and once when it is over. One that goes on to kill messages is
-told again, an hour later at the earliest. Four things delay that:
+Each route that takes an alert's kind gets it once, and once more when it is over. If it goes on to kill messages, it is
+sent again, after an hour at the earliest. Four things delay a message:
 
-- *quiet hours*: what is not urgent, and every end, waits for their end, and comes as one digest;
-- a *digest*: what is not urgent comes together, so often and not more often;
-- a *storm*: after ``MOST`` messages in ten minutes one more counts the rest, and then they wait;
-- a *silent channel*: another route says it, if one can send; else it waits.
+- *quiet hours*: alerts that are not urgent, and all ends, wait until the quiet hours are over, and come as one digest;
+- a *digest*: alerts that are not urgent come together, at the interval of the route;
+- a *storm*: after ``MOST`` messages in ten minutes, one more counts the rest, and then they wait;
+- a *silent channel*: another route sends it, if one can; else it waits.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,11 +24,11 @@ STORM_MS = 10 * 60_000
 AGAIN_MS = 60 * 60_000  # after a route was told, before it is told that the thing happened again
 
 Phase = Literal["began", "again", "ended", "passed"]
-"""Of what is told: the thing began; it happened again; it ended; it began and ended untold."""
+"""Why it is sent: the alert began; it happened again; it ended; it began and ended before anybody was told."""
 
 
 class News(NamedTuple):
-    """One thing for one route to say. *duties*: the routes that are told by it."""
+    """One alert for one route to send. *duties*: the routes that are informed by it."""
 
     alert: Alert
     phase: Phase
@@ -36,7 +36,7 @@ class News(NamedTuple):
 
     @property
     def at(self) -> int:
-        """Since when it could be told."""
+        """Since when it could be sent."""
         if self.phase == "again":
             return self.alert.trouble.latest or 0
         return self.alert.noticed_at if self.phase == "began" else self.alert.over_at or 0
@@ -60,11 +60,11 @@ def plan(
     timezone: str,
     now_ms: int,
 ) -> list[Saying]:
-    """What is said now, in order.
+    """The messages to send now, in order.
 
     Args:
-        alerts: those that stand, and those that were over lately.
-        silent: the routes whose chats get nothing now.
+        alerts: those that are not over, and those that ended lately.
+        silent: the routes that can't send now.
         said: how many messages each route got in the last ``STORM_MS``.
         timezone: of the hours of a route without its own.
     """
@@ -84,7 +84,7 @@ def plan(
 def _duties(
     routes: Sequence[AlertRoute], alert: Alert, told: Mapping[tuple[int, str], AlertTelling], silent: Collection[str]
 ) -> Iterable[tuple[str, Phase, str]]:
-    """For each route that is still to be told: who tells it, and what."""
+    """For each route that has to be informed: which route sends, and what."""
     for route in routes:
         telling = told.get((alert.id, route.name))
         phase = _phase(route, alert, telling)
@@ -110,7 +110,7 @@ def _phase(route: AlertRoute, alert: Alert, telling: AlertTelling | None) -> Pha
 
 
 def _speaker(routes: Sequence[AlertRoute], alert: Alert, first: str, own: str, silent: Collection[str]) -> str | None:
-    """The first of these that can send: the one that told it, its own, one that takes the kind, any."""
+    """The first of these that can send: the route that sent it before, its own, one that takes the kind, any."""
     can_send = [route for route in routes if route.name not in silent]
     takes = [route.name for route in can_send if route.takes(alert.trouble.kind)]
     names = {route.name for route in can_send}
@@ -118,7 +118,7 @@ def _speaker(routes: Sequence[AlertRoute], alert: Alert, first: str, own: str, s
 
 
 def _add(news: list[News], alert: Alert, phase: Phase, route: str) -> None:
-    """Two routes with one speaker are told by the same message."""
+    """Two routes with one sending route are informed by the same message."""
     for at, other in enumerate(news):
         if other.alert.id == alert.id and other.phase == phase:
             news[at] = other._replace(duties=(*other.duties, route))
@@ -146,12 +146,12 @@ def _digest(route: AlertRoute, news: Sequence[News]) -> list[Saying]:
 
 
 def _is_of(quiet: Period, news: News) -> bool:
-    """Whether it waited for the end of the quiet hours."""
+    """Whether it has waited until the quiet hours were over."""
     return quiet.start_ms <= news.at < quiet.end_ms
 
 
 def _few(route: AlertRoute, news: Sequence[News], said: int) -> list[Saying]:
-    """Each as a message of its own, as long as they are few; then one that counts the rest."""
+    """A message for each, as long as they are few; then one that counts the rest."""
     room = MOST - said
     if len(news) > room:
         alone, rest = news[: max(0, room - 1)], news[max(0, room - 1) :]

@@ -1,7 +1,7 @@
-"""The one place that reads the clocks and waits by them; every other function takes ``now_ms`` as a parameter.
+"""The only place that reads clocks and sleeps; every other function takes ``now_ms`` as a parameter.
 
 An emulator can move the clock of its processes (``emulator/base/clock_page.py``). Nothing else calls :func:`move`, and
-nothing of the product calls :func:`run_on`: a deployment has no setting, file or request that does.
+the product never calls :func:`run_on`: no setting, file or request does.
 """
 
 import time
@@ -10,20 +10,20 @@ from typing import Protocol
 
 
 class Clocks(Protocol):
-    """Where the instants come from: the clock of the wall, which somebody sets, and one that nobody sets."""
+    """A source of instants: a wall clock, which can be set, and a monotonic clock."""
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC."""
 
     def monotonic_s(self) -> float:
-        """Seconds since some instant; nobody sets it."""
+        """Seconds since some instant; it can't be set."""
 
     def pause(self, seconds: float) -> None:
-        """Keep the calling thread waiting for so long."""
+        """Sleep in the calling thread."""
 
 
 class MachineClocks:
-    """This machine's clocks: the one that is set, and the one that nobody sets."""
+    """The wall clock and the monotonic clock of this machine."""
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -46,22 +46,22 @@ def now_ms() -> int:
 
 
 def machine_ms() -> int:
-    """The same by this machine's clock, which also tells the times of files and of what lies in a bucket."""
+    """The same by the machine's own clock, which the times of files and of objects in a bucket follow."""
     return _clock.wall_ms()
 
 
 def of_machine(at_ms: int) -> int:
-    """An instant of the machine's clock on the clock of the rows: it is as long ago there as here."""
+    """Convert an instant of the machine's clock to the clock of the rows: it is equally long ago."""
     return at_ms if _moved is None else at_ms + now_ms() - machine_ms()
 
 
 def monotonic_s() -> float:
-    """Seconds since some instant, to measure how long something takes: nobody sets this clock."""
+    """Seconds since some instant, to measure durations: this clock can't be set."""
     return _clock.monotonic_s()
 
 
 def pause(seconds: float) -> None:
-    """Keep this thread waiting for so long."""
+    """Sleep in this thread."""
     _clock.pause(seconds)
 
 

@@ -19,15 +19,15 @@ TOLD_LATE_MS = 7 * 86_400_000  # what has been over for longer is told no more
 
 
 class Trouble(NamedTuple):
-    """A thing that is not well now, in words that hold no text of people.
+    """A problem that exists now, in words without people's texts.
 
     Attributes:
-        key: the same as long as the cause is.
+        key: the same for as long as the cause lasts.
         what: the beginning of a sentence: what is not well, and where.
         why: a sentence.
         remedy: what to do, as a sentence.
         since: when it began, in ms UTC.
-        page: the place on the operator's page; *page_id*: what it shows there.
+        page: the view of the operator's page; *page_id*: what it shows.
         channel: the account that it is about, or None.
         latest: when it last happened, in ms UTC; None: it does not repeat.
     """
@@ -87,22 +87,23 @@ def stands(conn: apsw.Connection, key: str) -> bool:
 
 
 def lately_over(conn: apsw.Connection, *, now_ms: int) -> list[Alert]:
-    """Those that are over and may still have to be told, newest end first."""
+    """Those that are over and whose end may still have to be sent, newest end first."""
     return [Alert.of(row) for row in rows(conn, LATELY_OVER, {"after": now_ms - TOLD_LATE_MS})]
 
 
 def newest(conn: apsw.Connection, *, limit: int) -> list[Alert]:
-    """The newest, whether they stand or not, newest first."""
+    """The newest, whether over or not, newest first."""
     return [Alert.of(row) for row in rows(conn, _SELECT + " ORDER BY id DESC LIMIT :limit", {"limit": limit})]
 
 
 def note(conn: apsw.Connection, found: Iterable[Trouble], unknown: Collection[AlertKind] = (), *, now_ms: int) -> None:
     """Keep what a look found.
 
-    A thing that is gone in two looks in a row is over, so that one that comes and goes is no stream of news.
+    An alert is over when two looks in a row do not find its problem, so that one that comes and goes does not send
+    messages all the time.
 
     Args:
-        unknown: the kinds of which the look did not see everything: none of theirs ends.
+        unknown: the kinds that the look did not see in full: no alert of these kinds ends.
     """
     now = {each.key: each for each in found}
     known = standing(conn)
@@ -117,7 +118,7 @@ def note(conn: apsw.Connection, found: Iterable[Trouble], unknown: Collection[Al
 
 
 def end_all(conn: apsw.Connection, *, now_ms: int) -> None:
-    """End those that stand, because nobody looks any more: no later route is told that they were over just then."""
+    """End all alerts, because nobody looks any more. No route that is added later is told about these ends."""
     conn.execute("UPDATE alerts SET over_at = :now WHERE over_at IS NULL", {"now": now_ms})
 
 
@@ -128,6 +129,6 @@ PRUNE = """
 
 
 def prune(conn: apsw.Connection, *, older_than_ms: int, limit: int) -> int:
-    """Delete those that have been over for so long, with who was told of them; how many."""
+    """Delete the alerts that ended before then, with the records of what was sent about them; the number of them."""
     conn.execute(PRUNE, {"before": older_than_ms, "limit": limit})
     return conn.changes()

@@ -1,7 +1,7 @@
-"""People whose lines an agent's history loses: the newest at once, older ones slice by slice.
+"""People whose lines are deleted from an agent's history: the newest at once, older ones in steps.
 
-A line belongs to the person who wrote it, or whose message it answers. Of a line from an earlier release that is not
-known, but in the person's own direct chats, where all lines go.
+A line belongs to the person who wrote it, or whose message it answers. Earlier releases did not record that person; of
+their lines, only those in the person's own direct chats are deleted.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from shared.db.engine.connection import rows, scalar
 
 
 class ForgottenPerson(NamedTuple):
-    """A person whose lines of *agent* are deleted, as far as they are older than the line *before*."""
+    """A person whose lines of *agent* before the line *before* are deleted."""
 
     agent: str
     platform: str
@@ -50,7 +50,7 @@ DELETE = f"""
 
 
 class DeletedLines(NamedTuple):
-    """What was deleted in one step: the row and the session of each line. *next*: what is left; None: nothing."""
+    """What one step deleted: the row and the session of each line. *next*: the next step; None: it is done."""
 
     lines: list[tuple[int, int | None]]
     next: ForgottenPerson | None
@@ -87,7 +87,7 @@ def put_off(conn: apsw.Connection, whom: ForgottenPerson) -> None:
 
 
 def take(conn: apsw.Connection) -> ForgottenPerson | None:
-    """A person whose lines are left to ``sweep``, taken out; None: there is nobody."""
+    """Take out a person whose lines are left to ``sweep``; None: there is none."""
     found = rows(
         conn,
         """

@@ -1,4 +1,4 @@
-"""Agents that can't work, or may not: their messages wait. An agent without a row works.
+"""Agents that can't or must not work: their messages wait. An agent without a row works.
 
 ::
 
@@ -31,8 +31,8 @@ class AgentPause(NamedTuple):
         state: ``trying``: it works again, but the pause is remembered.
         reason: for operators; no secret.
         paused_by: ``postroom`` or ``operator``.
-        until: when it ends by itself; None: by an act, or when the provider can work again.
-        check_at: when the provider is asked whether it can work; None: never.
+        until: when it ends by itself; None: an operator ends it, or the provider when it can work again.
+        check_at: when the provider is checked next; None: never.
         checks: how many pauses and checks in a row there were.
     """
 
@@ -99,9 +99,9 @@ def pause(
 ) -> bool:
     """Pause the agent. False: it is paused already, or does not exist, and nothing changes.
 
-    Only a pause that is Postroom's, and has no end of its own, is checked: a minute from now, later after each trial.
-    One with an end begins anew after each trial: the one before ended when it said.
-    The reason is kept without its full stop: it stands within other sentences.
+    Only a pause by Postroom without an end is checked: a minute from now, and later after each trial. A pause with an
+    end counts from one again after each trial, because the earlier pause ended as planned.
+    The reason is stored without its full stop, because it becomes a part of other sentences.
     """
     reason = reason.removesuffix(".")
     before = every(conn).get(agent)
@@ -130,7 +130,7 @@ def pause_by_hand(conn: apsw.Connection, agent: str, reason: str, *, now_ms: int
 
 
 def try_again(conn: apsw.Connection, agent: str, *, now_ms: int) -> bool:
-    """The agent works again, on trial: its pause is over, or what was wrong is gone. False: it was not paused."""
+    """The agent works again, on trial: its pause is over, or its cause is gone. False: it was not paused."""
     conn.execute(
         """
         UPDATE agent_pauses
@@ -143,7 +143,7 @@ def try_again(conn: apsw.Connection, agent: str, *, now_ms: int) -> bool:
 
 
 def resume(conn: apsw.Connection, agent: str, *, now_ms: int) -> bool:
-    """The agent works again, by an act: a new pause is told anew. False: it was not paused."""
+    """The agent works again, by an operator; people are told about a later pause. False: it was not paused."""
     conn.execute("DELETE FROM agent_pauses WHERE agent = :agent AND state = 'paused'", {"agent": agent})
     return _record_resume(conn, agent, now_ms=now_ms)
 
@@ -158,14 +158,14 @@ def resume_mended(conn: apsw.Connection, agent: str, *, now_ms: int) -> bool:
 
 
 def try_at_start(conn: apsw.Connection, *, now_ms: int) -> None:
-    """A dispatch that starts may have other settings, or find another program: these agents work again, on trial."""
+    """Dispatch has started, perhaps with other settings or another program: these agents work again, on trial."""
     for name, each in paused(conn).items():
         if each.paused_by == "postroom" and each.until is None:
             try_again(conn, name, now_ms=now_ms)
 
 
 def try_all(conn: apsw.Connection, code: PauseCode, *, now_ms: int) -> list[str]:
-    """What paused these agents has changed: they work again, on trial. Their ids."""
+    """The cause of these agents' pauses has changed: they work again, on trial. Returns their ids."""
     found = [name for name, each in paused(conn).items() if each.code == code]
     return [name for name in found if try_again(conn, name, now_ms=now_ms)]
 
@@ -199,7 +199,7 @@ def forget_trials(conn: apsw.Connection, *, now_ms: int) -> int:
 
 
 def told(conn: apsw.Connection) -> set[tuple[str, str]]:
-    """Who was told of which agent's pause, as (agent, place)."""
+    """Which places were told about which agent's pause, as (agent, place)."""
     return {(agent, place) for agent, place in rows(conn, "SELECT agent, place FROM agent_pause_notices")}
 
 

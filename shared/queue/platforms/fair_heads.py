@@ -1,8 +1,8 @@
-"""Which responses go out next where a platform lets fewer through than wait: everybody gets a turn.
+"""Which responses go out next when more are waiting than the platform's limits allow: people take turns.
 
-Of the chats, those that got the fewest messages lately come first. A chat keeps the order of its rows, so that people
-read its answers as they were given. Only where many answers to one person wait, they would delay the others: then the
-people get one in each round. What was said first to one person always goes out first.
+Chats that got the fewest messages lately come first. Within a chat, responses keep the order of their rows. Many
+answers to one person would delay those to others: then each person gets one in each round. Answers to the same person
+always keep their order.
 """
 
 from collections import Counter
@@ -22,11 +22,11 @@ _MANY_ANSWERS = 5  # that wait for one person; a platform lets as many through a
 
 
 class Rounds(msgspec.Struct):
-    """The rounds of a chat in which each person who waits gets one response.
+    """The rounds of a chat. In each round, every waiting person gets one response.
 
     Attributes:
         now: the round of the last response.
-        following: the first round from *now* on in which a person has got none, by sender.
+        following: by sender: the first round from *now* on without a response to that person.
     """
 
     now: int = 0
@@ -47,7 +47,7 @@ class FairHeads:
 
     Args:
         reader: a connection that only this process's event loop uses.
-        room: what the platforms let through; None: anything.
+        room: the room that the platforms' limits leave; None: there are no limits.
     """
 
     def __init__(self, reader: apsw.Connection, room: SendRoom | None) -> None:
@@ -58,7 +58,7 @@ class FairHeads:
         self._rounds: dict[int, Rounds] = {}  # by chat
 
     def look(self, channel: str, *, now_ms: int, held: Collection[int]) -> list[int]:
-        """The responses that may go out now, one of each chat, in the order in which they do."""
+        """The responses that may go out now, one for each chat, in their order."""
         heads = responses.due_heads(self._reader, channel, now_ms=now_ms, held=held)
         if self._room is None:
             return [head.id for head in heads]
@@ -76,9 +76,9 @@ class FairHeads:
         return room if left is None else min(room, left)
 
     def opens_at(self, channel: str, *, room: int) -> int | None:
-        """When to look again because a limit opens, in ms UTC; None: none holds anything back.
+        """When a limit ends that holds responses back, in ms UTC; None: no limit does.
 
-        Without *room* a limit of a chat opens in vain: the end of a send is what to wait for.
+        Without *room*, the end of a chat's limit changes nothing; the caller waits for the end of a send.
         """
         if self._room is None:
             return None
@@ -102,7 +102,7 @@ class FairHeads:
             self._room.free(response.channel, response.platform_id)
 
     def _fair(self, channel: str, head: Head, now_ms: int) -> int:
-        """The response of the chat whose turn it is."""
+        """The chat's next response."""
         waiting = responses.waiting(self._reader, channel, head.chat_id, now_ms=now_ms, limit=_LOOK_AHEAD)
         if not has_flood(waiting):
             self._rounds.pop(head.chat_id, None)
@@ -119,9 +119,9 @@ def has_flood(waiting: list[WaitingResponse]) -> bool:
 
 
 def choose(waiting: list[WaitingResponse], rounds: Rounds, *, is_group: bool) -> WaitingResponse | None:
-    """Of the responses of a chat, oldest first, the one whose turn it is; None: the oldest, whatever it is. Pure.
+    """The next of a chat's responses, which are given oldest first; None: the oldest. Pure.
 
-    In a direct chat all is for one person, also what answers nobody, such as a line of progress.
+    In a direct chat, all responses are for one person, also those that answer nothing, such as a line of progress.
     """
     if not waiting or waiting[0].has_begun:
         return None

@@ -7,9 +7,9 @@
     rate    how many messages a minute two agents exchange    slows down agents that name no cause
     cost    what all turns because of one origin have used    ends what few but costly turns would go on with
 
-The sender of a message beyond a limit gets an error, and nothing of the message is stored. The caller rolls back, and
-then ``chain_ends.tell`` tells the others. An answer to a question counts and is never refused: whoever may ask may also
-be answered. A question has one, and one more for each answer that its agent got because of it.
+The sender of a message beyond a limit gets an error, and nothing of the message is stored. The caller rolls back; then
+``chain_ends.tell`` informs the others. An answer to a question counts, but is never refused. A question may have one
+answer, and one more for each answer that its agent got because of it.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,8 @@ class MailLimits(NamedTuple):
         dollars, tokens: of the models, for all turns because of one origin; 0 means none.
         files_mb: of files that wait for one agent, where its row has no limit of its own.
         total: messages because of one origin.
-        rate: messages a minute between two agents, or of one agent to a room; all at once if need be.
+        rate: messages a minute between two agents, or from one agent to a room; a whole minute's number may come at
+        once.
     """
 
     hops: int = hops.LIMIT
@@ -61,8 +62,8 @@ class MailRefused(WrongState):
 
     Attributes:
         origin: the chain.
-        cause: the message because of which it was to be sent; None: the sender named none.
-        is_cost: the chain has cost what it may, so nobody is told by a message that starts a turn.
+        cause: the message that it follows from; None: the sender named none.
+        is_cost: the chain has reached its cost limit, so no message that starts a turn may tell anybody.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ def extend(
     limits: MailLimits,
     now_ms: int,
 ) -> MessageContent:
-    """Count a message of agent *sender* because of *cause*; the keys of its content that carry the chain on.
+    """Count a message of agent *sender* that follows from *cause*; the keys of its content that continue the chain.
 
     Args:
         room: the team, where the recipients are the members of its room.
@@ -131,7 +132,7 @@ def extend(
 
 
 def cost_reached(conn: apsw.Connection, origin: str, limits: MailLimits) -> str | None:
-    """That the chain has cost what it may, as a part of a sentence; None: it has not."""
+    """The part of a sentence that says that the chain has reached its cost limit; None: it has not."""
     if not (limits.dollars or limits.tokens):
         return None
     spent = usage.spent_on(conn, origin)
@@ -144,9 +145,9 @@ def cost_reached(conn: apsw.Connection, origin: str, limits: MailLimits) -> str 
 
 
 def too_costly(conn: apsw.Connection, asked: Sequence[Message], limits: MailLimits) -> str | None:
-    """Why no turn about these messages may begin: one is of a chain that has cost what it may. None: it may.
+    """Why no turn for these messages may begin: one belongs to a chain at its cost limit. None: it may.
 
-    What a person writes always has its turn.
+    A person's message always gets its turn.
     """
     of_agents = [each for each in asked if hops.count(each.content) or each.content.get("is_answer")]
     reached = (cost_reached(conn, hops.origin(each.content, each.message_id), limits) for each in of_agents)

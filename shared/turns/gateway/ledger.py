@@ -1,11 +1,12 @@
-"""Writes what requests used, and says whether another one may be made.
+"""Records what requests used, and decides whether another one may be made.
 
-A budget is looked at before each request. A request that is under way may go past it, by its own cost; others wait
-where what is under way could use the budget up, so that only one goes past it. What is spent is summed up from the rows
-once, and kept up to date in memory: dispatch is the only process that writes usage.
+The budgets are checked before each request. A running request may exceed a budget by its own cost. Other requests wait
+while the running ones could use the budget up, so only one exceeds it. The sum of what is spent is read from the rows
+once, and then kept in memory: dispatch is the only process that writes usage.
 
-A request's estimate is in its turn's row before it goes out, and what it used takes the place of that. So a request
-that was under way when dispatch died is counted too. Its model waits for that, so no thread is woken for it.
+An estimate is written into the turn's row before a request goes out, and is replaced by what it used. So a request that
+was running when dispatch died is counted too. The request waits for that write, so the write is done in the event loop,
+without waking a thread.
 """
 
 import asyncio
@@ -45,14 +46,14 @@ class RunsWork(Protocol):
 
 
 class Estimate(NamedTuple):
-    """What a request may use, before it goes out. *usual*: what is written meanwhile; *most*: its limit."""
+    """What a request may use, by estimate. *usual*: what is recorded while it runs; *most*: its limit."""
 
     usual: Tokens
     most: Tokens
 
 
 class UnderWay(msgspec.Struct, frozen=True, eq=False):
-    """A request that may go out, and what is written of it."""
+    """A request that may go out, and what is recorded about it."""
 
     name: TurnName
     model: str
@@ -66,7 +67,7 @@ class Ledger:
     """What agents have spent, and what they may.
 
     Args:
-        on_notice: called when an owner has been told something, so that it is sent.
+        on_notice: called when there is a response to an owner to send.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Ledger:
     async def begin(
         self, name: TurnName, model: str, paid_by: PaidBy, estimate: Estimate, *, now_ms: int
     ) -> UnderWay | Refusal:
-        """Let a request go out, or say why it may not; it waits for others where all together could use a budget up.
+        """Let a request go out, or say why it may not; it waits while the running ones could use a budget up.
 
         The caller settles it, or withdraws it.
         """
@@ -114,7 +115,7 @@ class Ledger:
         return found
 
     async def write_used(self, request: UnderWay, used: Tokens | None, *, now_ms: int) -> None:
-        """Settle the request, or withdraw it where it used nothing; a cancel does not cut that off.
+        """Settle the request, or withdraw it if it used nothing; a cancellation does not interrupt this.
 
         An error is logged: the model's answer is there, and a locked database must not take it away.
         """
@@ -130,7 +131,7 @@ class Ledger:
             log.exception("gateway.usage_not_written", turn=request.name.turn)
 
     async def settle(self, request: UnderWay, tokens: Tokens, *, now_ms: int) -> None:
-        """The request used these."""
+        """The request used these tokens."""
         cost = self._cost(request.model, request.paid_by, tokens)
         self._end(request)
         self._add(request.name.agent, Spent(cost or 0, tokens.total))
@@ -161,7 +162,7 @@ class Ledger:
         return price.cost(tokens) if price is not None else None
 
     def _is_tight(self, agent: str, paid_by: PaidBy, most: Spent, now_ms: int) -> bool:
-        """Whether this request, with those under way, could exceed a budget."""
+        """Whether this request, together with the running ones, could exceed a budget."""
         if not self._under_way:
             return False
         for budget in budgets.that_bind(self._reader, agent):
@@ -232,7 +233,7 @@ class Ledger:
         self._on_notice()
 
     def _period(self, budget: Budget, now_ms: int) -> Period:
-        """The day or month that has *now_ms*: mostly the one that the last request had."""
+        """The day or month of *now_ms*; usually that of the last request."""
         period = self._periods.get(budget.period)
         if period is None or not period.start_ms <= now_ms < period.end_ms:
             period = self._periods[budget.period] = periods.containing(budget.period, now_ms, self._timezone)
@@ -247,7 +248,7 @@ class Ledger:
         return _of(budget, spent)
 
     def _without_estimates(self, agent: str | None, period: Period) -> Spent:
-        """What the rows have, without the estimates of requests that are under way: these are added when they end."""
+        """The sums of the rows, without the estimates of running requests; those are added when they end."""
         spent = usage.spent(self._reader, agent, since_ms=period.start_ms)
         estimated = [each for each in self._under_way if agent in (None, each.name.agent)]
         money = spent.money - sum(each.cost or 0 for each in estimated)
@@ -260,7 +261,7 @@ class Ledger:
 
 
 def spares(reader: apsw.Connection, agent: str, timezone: str, *, now_ms: int) -> str | None:
-    """Why the agent does nothing that nobody asked for: a budget is nearly used up. None: no budget is."""
+    """Why the agent does not act on its own now: a budget is nearly used up. None: no budget is."""
     for budget in budgets.that_bind(reader, agent):
         period = periods.containing(budget.period, now_ms, timezone)
         spent = usage.spent(reader, budget.agent, since_ms=period.start_ms)

@@ -1,8 +1,8 @@
-"""A session that its provider does not know any more begins anew, from our own history.
+"""A session that its provider has lost begins again, with our own history.
 
-The provider's session is a cache; ``agent_messages`` are the truth. Where the provider says ``session_lost``, or the
-continuation is of another provider than the agent has now, the same turn runs in a fresh session, whose prompt has the
-newest messages of this session before the batch. It costs no attempt.
+The provider's session is a cache; ``agent_messages`` has the truth. If the provider fails with ``session_lost``, or the
+agent has another provider now, the turn runs in a fresh session. Its prompt has the newest messages of the old session
+before the batch. That costs no attempt.
 """
 
 import contextlib
@@ -24,16 +24,16 @@ HISTORY_CHARACTERS = 20_000
 MOST_LINES = 200
 
 Earlier = Callable[[], list[EarlierMessage]]
-"""Reads the history of the session, oldest first, and is called only where it is needed."""
+"""Reads the history of the session, oldest first; called only if it is needed."""
 
 
 class SessionStory:
     """How the provider's session began.
 
     Attributes:
-        begun_anew: the provider had lost the one that it was to go on with.
-        is_memory_lost: something had been said in the lost one: a kill in the first turn loses a session without words.
-        told: the texts that a fresh session was given of the one before.
+        begun_anew: the provider had lost the session that it should continue.
+        is_memory_lost: the lost session had texts; a session without any is lost by a kill in its first turn.
+        told: the texts of the earlier session that the fresh one was given.
         provider_before: whose session was left, because the agent has another provider now; None: nobody's.
     """
 
@@ -47,7 +47,7 @@ class SessionStory:
 async def run(
     provider: Provider, turn: Turn, earlier: Earlier, story: SessionStory
 ) -> AsyncGenerator[ProviderEvent, None]:
-    """What *provider* does in *turn*; once more in a fresh session where it has lost the session, and said nothing."""
+    """Run *turn* with *provider*; again in a fresh session if the provider has lost the session and said nothing."""
     has_said = False
     async with contextlib.aclosing(provider.run(turn)) as provider_events:
         async for event in provider_events:
@@ -66,7 +66,7 @@ async def run(
 
 
 def begin_afresh(turn: Turn, earlier: list[EarlierMessage], story: SessionStory) -> Turn:
-    """The same turn in a session without a past, whose prompt has what was said before."""
+    """The same turn in a fresh session; its prompt has what was said before."""
     story.told += [each.text for each in earlier if each.sender is not None]
     return replace(
         turn,
@@ -76,7 +76,7 @@ def begin_afresh(turn: Turn, earlier: list[EarlierMessage], story: SessionStory)
 
 
 def history(conn: apsw.Connection, claim: Claim) -> list[EarlierMessage]:
-    """What was said in the session of *claim* before its batch, oldest first; as far as it is bounded."""
+    """What was said in the session of *claim* before its batch, oldest first, within a limit."""
     batch = {message.message_id for message in claim.batch}
     found = agent_messages.of_session(conn, claim.agent, claim.session_id, limit=MOST_LINES)
     return [

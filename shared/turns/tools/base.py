@@ -1,4 +1,4 @@
-"""What a tool is, and what it gets of the turn that calls it."""
+"""What a tool is, and what it gets from the turn that calls it."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class ToolCall:
         return spoken.say(self.conn, self.claim, new, key=self.key, now_ms=self.now_ms)
 
     def act(self) -> None:
-        """Note that a second run of the turn would do this again.
+        """Record that the turn has acted: a second run of it would act again.
 
         Raises:
             ClaimLost: the turn is over.
@@ -80,36 +80,36 @@ class ToolCall:
 
 
 class HandedOver(NamedTuple):
-    """A file as the agent names it, and what its receiver can be given."""
+    """A file as the agent names it, and the limits of its receiver."""
 
     name: str
     taker: FileTaker
 
 
 class SpokenText(NamedTuple):
-    """A text that is to be spoken, and what its receiver can be given."""
+    """A text to be spoken, and the limits of its receiver."""
 
     text: str
     taker: FileTaker
 
 
 Speak = Callable[[Agent, str], Awaitable[bytes | None]]
-"""A text as sound, in the voice of this agent; None: nothing speaks for it. It raises ``PostroomError``."""
+"""A text as sound, in the voice of this agent; None: the agent has no voice. It raises ``PostroomError``."""
 
 
 class Tool(msgspec.Struct, frozen=True):
     """A tool: *description* is for a model, and says when to use it and what it answers.
 
     Attributes:
-        run: does it, in the transaction of the call, and returns what the model reads. What it raises is told to the
-            model, and then nothing of it is kept.
+        run: does it, in the transaction of the call, and returns what the model reads. The model also reads an error
+            that it raises; then nothing is kept.
         reads: it changes nothing, so a repeated call runs again.
-        reads_long: it reads in a thread, on a connection of its own, and all other turns go on meanwhile.
-        is_repeatable: the same arguments again mean another call, where the caller gives its calls no ids.
+        reads_long: it reads in a thread, on a connection of its own, so that other turns do not wait.
+        is_repeatable: where the caller gives its calls no ids, the same arguments again are another call.
         kicks: the functions that look for work afterwards.
         hands_over: the file of the outbox that the call hands over, and who gets it; None: no file. It only reads, and
             refuses what ``run`` would refuse; the file is copied before the transaction.
-        described_by: the arguments of another tool; those that this one has too are described there.
+        described_by: the arguments of another tool, which describe those that this tool also has.
         speaks: the text that the call wants spoken; likewise, it only reads, and the sound is made before.
     """
 

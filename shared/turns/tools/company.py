@@ -1,7 +1,7 @@
-"""Whose words a turn reads: those of people whom the agent knows, or of strangers too.
+"""Whether a turn reads only words of people that the agent knows, or of strangers too.
 
-Text of a stranger may ask an agent for anything. So what a session has read of strangers decides what its turns
-remember, and what they may see: see ``shared.db.roster.memory_lines``.
+A stranger's text may ask an agent for anything. So it matters whether a session has read any: that decides what its
+turns remember and what they may see. See ``shared.db.roster.memory_lines``.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from shared.db.queue.message_row import Message
 
 
 def brings_strangers(conn: apsw.Connection, session_id: int, messages: Iterable[Message]) -> bool:
-    """Whether one of the messages is the first one of a stranger in the session."""
+    """Whether one of the messages is the first one by a stranger in its session."""
     session = sessions.get(conn, session_id)
     return session is not None and session.strangers_at is None and has_strangers(conn, messages)
 
@@ -28,9 +28,9 @@ def has_strangers(conn: apsw.Connection, messages: Iterable[Message]) -> bool:
 def is_of_stranger(conn: apsw.Connection, message: Message) -> bool:
     """Whether the message has words of somebody whom its agent does not know.
 
-    What comes over REST without the id of a sender is the operator's own. A webhook, what a person forwards, a line of
-    a room, what another agent says in a session in which a stranger wrote, and a task of a conversation in which one
-    wrote, also before its session began anew, count as a stranger's.
+    A message over REST without a sender's id is the operator's own. These count as a stranger's words: a webhook; a
+    forwarded text; a line of a room; a message of another agent whose session a stranger wrote in; a task of a
+    conversation that a stranger wrote in, even before its session was reset.
     """
     if message.kind == "webhook" or message.content.get("is_forward"):
         return True

@@ -1,7 +1,7 @@
-"""How the program ``claude`` is started for a turn: its words, its environment, and what is written to it.
+"""How the program ``claude`` is started for a turn: its command line, its environment, and its input.
 
-Nothing from outside is in its words: the prompt goes over standard input. Nothing of our environment is in its own but
-what is named here. It has no key: the token of its turn stands for one at the gateway.
+Its command line has no text from outside: the prompt goes over standard input. Its environment has only the variables
+that are named here. It has no key: the gateway takes the turn's token in place of one.
 
 Source: code.claude.com/docs/en/cli-reference; what the words do was tried with 2.1.330.
 """
@@ -65,7 +65,7 @@ def command(program: Path, config: ClaudeConfig, turn: Turn, access: ProgramAcce
 
 
 def continues(continuation: str | None) -> str | None:
-    """The session to go on with; None where *continuation* is of another provider."""
+    """The session to continue; None if *continuation* is another provider's."""
     return continuation if continuation is not None and _SESSION.fullmatch(continuation) else None
 
 
@@ -75,7 +75,7 @@ def question(content: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def further(text: str, name: str) -> bytes:
-    """A line for a turn that runs. *name*: the program says by it what becomes of the line."""
+    """A line for a running turn. *name*: the program uses it to tell what it did with the line."""
     return _line([{"type": "text", "text": text}], uuid=name)
 
 
@@ -108,7 +108,7 @@ def content(turn: Turn) -> list[dict[str, Any]]:
 
 
 def _block(folder: Path, file: Attachment) -> dict[str, Any] | None:
-    """An image or a PDF as a block; None: of another kind, too large, or gone. The prompt names every file."""
+    """An image or a PDF as a block; None: another kind, too large, or gone. The prompt names every file."""
     kind = "image" if file.media_type in _IMAGES else "document" if file.media_type == _PDF else None
     if kind is None:
         return None
@@ -147,7 +147,7 @@ def _words(config: ClaudeConfig, turn: Turn, access: ProgramAccess) -> list[str]
 
 
 def _own_tools(config: ClaudeConfig) -> list[str]:
-    """What it does unasked. ``files`` ends at its folder: "Edit" stands for each tool that writes a file there."""
+    """What it may do without asking. ``files`` allows its folder only: "Edit" means every tool that writes a file."""
     asked = _ASKED[config.ask]
     if config.tools != "files":
         return [each for each in _TOOLS[config.tools] if each not in asked]
@@ -167,7 +167,7 @@ def _permissions(config: ClaudeConfig, turn: Turn) -> tuple[str, ...]:
 
 
 def _servers(access: ProgramAccess, turn: Turn) -> dict[str, Any]:
-    """Its MCP servers. It puts the token in from its environment, so that no list of processes shows it."""
+    """Its MCP servers. It inserts the token from its environment, so that no list of processes shows it."""
     headers = {"Authorization": "Bearer ${POSTROOM_TOKEN}"}
     found: dict[str, Any] = {
         each.name: {"type": "stdio", "command": each.command[0], "args": list(each.command[1:])}
@@ -203,7 +203,7 @@ def _instructions(turn: Turn) -> Path:
 
 
 def _plugin(turn: Turn) -> Path:
-    """The folder by which it has the agent's skills. It is made anew for each turn, because it could have hooks too."""
+    """The folder with the agent's skills. Each turn gets a new one, because the old one could contain hooks."""
     name = f"{session_folder(turn.session)}/claude-plugin"
     own_files.clear(turn.folder, name)
     own_files.write(turn.folder, f"{name}/.claude-plugin/plugin.json", json.dumps({"name": SERVER, "version": "1.0.0"}))

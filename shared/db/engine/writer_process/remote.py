@@ -1,18 +1,18 @@
-"""A process of its own that does one kind of work on the database, for a function that stores more than one core can.
+"""A separate process that does one kind of database work, for a function that stores more than one core can.
 
-Python runs one thread at a time. A thread that stores, and the event loop beside it, wait for each other at nearly
-every statement: together they do no more than one core can. This process has an interpreter of its own::
+Python runs one thread at a time, so a storing thread and the event loop share one core. This process has an interpreter
+of its own::
 
     function ── the jobs of one turn of the event loop ──> writer process: one transaction for all that have come
              <───────────── their results ──────────────
 
-The runner forks it while the function has one thread and has opened nothing. Where nobody does, as in the server of
+The runner forks it while the function has one thread and no open files. Without that fork, as in the server of
 functions-framework, the function's ``Writer`` does the work in its thread.
 
-It ends with the function: no signal ends it, it reads until the function's end of the socket is closed. If it ends
-earlier, killed say, the ``Writer`` does what it has not answered, and what follows until another process is ready. So
-it does where the process hangs, stopped or in a call of the disk: after a time it is killed. One that the disk does not
-let go ends with that call, and begins no other; what it had committed by then, its unique keys keep from coming twice.
+It ends with the function: it ignores signals, and reads until the function's end of the socket is closed. If it is
+killed earlier, the ``Writer`` does the unanswered jobs, and new ones until another process is ready. The same happens
+if the process hangs, stopped or in a disk call: it is killed after a time. A process that can't leave a disk call ends
+after that call. What it had committed is not stored twice, because of unique keys.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class _Child(NamedTuple):
 class WriterProcess:
     """The process, from its fork until a ``RemoteWriter`` takes it.
 
-    The module of a function that wants one has it as ``writer_process``; the runner looks for that name.
+    A function that wants one has it in its module as ``writer_process``; the runner looks for that name.
     """
 
     def __init__(self) -> None:
@@ -65,8 +65,8 @@ class WriterProcess:
         """Fork this process, which has one thread and has not opened the database; the fork calls *on_start*.
 
         Args:
-            spawn: starts another one later, when this process can't be forked any more: with this end of a socket, by
-                ``child.become``. It gives the process id.
+            spawn: starts another writer process later, when this process can't be forked any more. It takes an end of a
+                socket for ``child.become``, and returns the process id.
         """
         self._spawn = spawn
         ours, theirs = socket.socketpair()
@@ -81,7 +81,7 @@ class WriterProcess:
         self._child = _Child(pid, ours)
 
     def take(self) -> _Child | None:
-        """The process, for the one that uses it from now on; None: nobody forked it, or it is taken."""
+        """Hand over the process to its user; None: it was not forked, or was taken before."""
         child, self._child = self._child, None
         return child
 
@@ -90,7 +90,7 @@ class WriterProcess:
         return self._spawn is not None
 
     def again(self) -> _Child | None:
-        """Another process in place of one that ended; None: it can't be started."""
+        """Another process in place of the one that ended; None: it can't be started."""
         if self._spawn is None:
             return None
         ours, theirs = socket.socketpair()
@@ -109,7 +109,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
     Args:
         work: takes a connection inside a transaction, and the arguments of ``submit``. It may be done twice, also after
             its commit: a process that was killed can't say whether it had committed.
-        on_end: called when the process has ended before its time. It may have committed what nobody was told of.
+        on_end: called when the process has ended too early. It may have committed work without an answer.
         patience_s: how long a job waits for a process that hangs.
     """
 
@@ -144,10 +144,10 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         self._closed: asyncio.Future[None] | None = None
 
     def submit(self, *arguments: Any) -> "asyncio.Future[T]":
-        """Do the work with *arguments*; its result is there once it is on the disk.
+        """Do the work with *arguments*; the future has the result once it is on the disk.
 
-        The caller may give the future up: the work may be done all the same. The future has the error of the work, and
-        then nothing of it is kept, or that of its group's commit.
+        The caller may cancel the future, but the work may still be done. If the work fails, nothing of it is kept, and
+        the future has its error. It can also have the error of the commit of its group.
         """
         if self._child is None or not self._is_ready or self._closed is not None:
             return self._do_here(arguments)
@@ -233,7 +233,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         return reason and f"the writer process (pid {self._child.pid}) stores nothing: {reason}"
 
     def _watch(self) -> None:
-        """Look at the process when the first of what it was asked has waited for half of the patience."""
+        """Check the process when its oldest job has waited for half of the patience."""
         if not self._is_watched and self._asked:
             self._is_watched = True
             asyncio.get_running_loop().call_later(self._patience_s / 2, self._look, self._asked[0], None)
@@ -271,7 +271,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
             self.connection_lost(None)
 
     def _reap(self, pid: int) -> None:
-        """The problem ends with the process, whose transaction and locks end with it too."""
+        """The problem ends with the process, as do its transaction and its locks."""
         if os.waitpid(pid, os.WNOHANG)[0] == 0:
             asyncio.get_running_loop().call_later(_REAP_EVERY_S, self._reap, pid)
         else:
@@ -283,7 +283,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
         return f"nothing is lost; a thread stores, more slowly, until {until}"
 
     def connection_lost(self, _: Exception | None) -> None:
-        """The process has ended, which closes its end: nothing is in a transaction any more. Or it was given up."""
+        """The process has ended, and its transaction too; or it was given up."""
         if self._child is None:
             return
         pid, sock = self._child
@@ -331,7 +331,7 @@ class RemoteWriter(asyncio.Protocol, Generic[T]):
             self._send_new()
 
     def _hand_over(self, left: Sequence["_Asked[T]"]) -> None:
-        """Let the writer do this work, in its order."""
+        """Let the writer do this work, in order."""
         for asked in left:
             self._do_here(asked.arguments).add_done_callback(partial(_pass_on, asked.future))
 

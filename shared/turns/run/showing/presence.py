@@ -1,8 +1,8 @@
-"""What people see of a turn while it runs: that the agent types, and, where its row wants it, a draft or a line.
+"""What people see of a running turn: that the agent is typing and, if its row asks for it, a draft or a line.
 
-Nothing here is said, and a failure changes nothing for the turn. Typing and the draft of an answer vanish by
-themselves. The line that tells what the agent does is a row (``shared.queue.progress``), which is removed when the turn
-is over. All go on with the turn, so whatever run of it comes after a restart shows them again.
+None of this is an answer, and a failure here does not affect the turn. Typing and drafts vanish by themselves. The line
+about what the agent does is a row (``shared.queue.progress``), which is removed when the turn is over. If the turn runs
+again after a restart, it shows them again.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ _LIMIT_S = 10.0  # for one call
 
 
 class SaidSoFar(msgspec.Struct):
-    """What the agent has said so far in its turn, as people would read it; *changed* is set with every change.
+    """What the agent has said so far in its turn, as people would read it; each change sets *changed*.
 
     Attributes:
         text: reads it.
-        acts: the names of the tools that it has used.
-        is_shown: calls of the platform may be under way.
+        acts: the names of the tools that the agent has used.
+        is_shown: calls to the platform may be running.
     """
 
     text: Callable[[], str]
@@ -57,7 +57,7 @@ class SaidSoFar(msgspec.Struct):
         return cls(str, asyncio.Event())
 
     def say(self, text: Callable[[], str]) -> None:
-        """Show more of the answer: *text* gives all that the agent has said so far."""
+        """Show more of the answer: *text* returns all that the agent has said so far."""
         self.text = text
         self.changed.set()
 
@@ -90,7 +90,7 @@ class Presence:
 
     @contextlib.asynccontextmanager
     async def shown(self, claim: Claim) -> AsyncIterator[SaidSoFar]:
-        """Show the turn until the end of the block; what it yields is told what the agent has said."""
+        """Show the turn until the end of the block; the caller tells the yielded object what the agent has said."""
         said = SaidSoFar.nothing()
         person = _watching(claim)
         if person is None:
@@ -126,7 +126,7 @@ class Presence:
             yield self._tell_progress(stage, claim, said)
 
     async def _type(self, stage: Stage, every_s: float) -> None:
-        """Show "typing" until cancelled, or until the platform can't show it."""
+        """Show that the agent is typing, until cancelled or until the platform can't show it."""
         while True:
             wait_s = await self._call(lambda: stage.channel.typing(stage.to, self._client), "typing")
             if wait_s is None:
@@ -134,7 +134,7 @@ class Presence:
             await self._sleep(max(every_s, wait_s))
 
     async def _draft(self, stage: Stage, claim: Claim, said: SaidSoFar, every_s: float) -> None:
-        """Show what the agent has said until cancelled; the first failure ends the drafts of this turn."""
+        """Show drafts of what the agent has said, until cancelled or until the first failure."""
         draft_id = await self._begin(stage, claim)
         while draft_id is not None:
             said.changed.clear()
@@ -145,7 +145,7 @@ class Presence:
             await self._wait_for_change(said)
 
     async def _tell_progress(self, stage: Stage, claim: Claim, said: SaidSoFar) -> None:
-        """Tell what the agent does until cancelled, in the line of the turn."""
+        """Show what the agent does in the turn's line, until cancelled."""
         await self._sleep(FIRST_LINE_S)
         shown = ""
         while True:
@@ -155,7 +155,7 @@ class Presence:
             await self._sleep(REPEAT_LINE_S)
 
     async def _change_line(self, stage: Stage, claim: Claim, text: str) -> bool:
-        """Let the line say *text*; whether the change is stored."""
+        """Change the line to *text*; whether the change is stored."""
         show = partial(progress.show, claim=claim, person=stage.person, text=text, now_ms=self._now_ms())
         try:
             is_changed: bool = await self._service.writer.run(show, durable=False)
@@ -166,7 +166,7 @@ class Presence:
         return is_changed
 
     async def _wait_for_change(self, said: SaidSoFar) -> None:
-        """Wait for more of the answer, but no longer than the platform keeps a draft."""
+        """Wait until there is more of the answer, or until the draft has to be repeated."""
         waits = [asyncio.ensure_future(self._sleep(REPEAT_DRAFT_S)), asyncio.ensure_future(said.changed.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -192,7 +192,7 @@ class Presence:
             return None
 
     async def _call(self, work: Callable[[], Awaitable[None]], what: str) -> float | None:
-        """Make one call; the seconds to wait before the next one, or None to make no more."""
+        """Make one call; the seconds until the next one, or None to stop."""
         try:
             async with asyncio.timeout(_LIMIT_S):
                 await work()
@@ -213,7 +213,7 @@ _OF_PEOPLE = ("chat", "chat-sdk")  # nobody waits for a task
 
 
 def _watching(claim: Claim) -> Message | None:
-    """The message of the person who sees the turn; None where nobody would, or where others would see it too. Pure."""
+    """The message of the person who sees the turn; None if nobody would see it, or others too. Pure."""
     person = mailbox.person_of(claim.asked[0])
     if person is None or person.chat_id is None or person.platform_id is None or person.kind not in _OF_PEOPLE:
         return None
