@@ -1,6 +1,7 @@
 """``dispatch``: claims due messages per session, runs the agent outside any transaction, and settles the turn whole.
 
-It works on a kick, on its tick (``POST /tick``: 202), and when something becomes due. One dispatch works on a database.
+It works after a kick or a tick (``POST /tick``: 202), and when something becomes due. Only one dispatch works on a
+database.
 This file schedules the turns; ``shared/turns/run`` runs them and writes how they ended.
 """
 
@@ -60,7 +61,7 @@ _REPLAY_PAUSE_S = 1.0  # between looks for a replay that waits, in a copy of the
 
 
 class Dispatch(WorkerService):
-    """Schedules turns: which session runs next, and which running turn makes room for something urgent."""
+    """Schedules turns: which session runs next, and which running turn is interrupted for something urgent."""
 
     def __init__(self, settings: Settings, client: Client | None = None) -> None:
         super().__init__("dispatch", settings)
@@ -137,7 +138,7 @@ class Dispatch(WorkerService):
         await super().repair_past(past)
 
     async def step_in_past(self, past: Past) -> float | None:
-        """Start the turns of replays, and no other; the seconds until a replay may have more."""
+        """Start the turns of replays only; the seconds until a replay may have more."""
         if self.settlement.unwritten:
             await self.settlement.write_unwritten()
         busy = {turn.claim.agent for turn in self.running_turns.values()}
@@ -199,7 +200,7 @@ class Dispatch(WorkerService):
             self._backlog.forget()
 
     async def _remove_progress_lines(self) -> None:
-        """Take away what told of turns that are over, whatever ended them."""
+        """Remove the lines of progress of turns that are over."""
         if not progress_lines.over(self.reader):
             return
         await self.writer.run(lambda conn: progress.remove_old(conn, now_ms=clock.now_ms()), durable=False)
@@ -220,7 +221,7 @@ class Dispatch(WorkerService):
         return ready_sessions.find(self.reader, now_ms=now_ms, held=held, has_suspect=has_suspect)
 
     async def _claims(self, taken: list[ReadySession]) -> list[Claim]:
-        """The claims of these sessions. Where a row can't be used, its session gets none, and the others theirs."""
+        """The claims of these sessions, except those with a row that can't be used."""
         try:
             return await self.claim(partial(self._claim, taken=taken), durable=False)
         except OF_ONE_ROW:  # nothing of it was kept
@@ -271,7 +272,7 @@ class Dispatch(WorkerService):
             self.running_turns.pop(turn.claim.session_id, None)
 
     def _interrupt(self) -> None:
-        """End the turns whose messages were cancelled, and those that make room for what is urgent or interrupts."""
+        """End the turns whose messages were cancelled, and those that are interrupted by another message."""
         if not self.running_turns and not self._made_room:
             return
         now_ms = clock.now_ms()

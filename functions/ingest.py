@@ -3,7 +3,7 @@
 ``POST|GET /webhooks/{account}``: 200 (or what the platform wants) once committed and, where ``POSTROOM_DURABILITY``
 says so, replicated; 401 bad signature; 404 unknown account; 413 too large. 503 with ``Retry-After`` if the event is not
 stored, or not replicated yet: the platform then sends it again. A platform that waits for two seconds and never sends
-again is answered within them, whatever happens; its person is told where nothing was stored.
+again is answered within that time; if nothing was stored, the answer tells the person.
 """
 
 import asyncio
@@ -50,8 +50,8 @@ _STORE_LIMIT_S = 8.0  # less than the runner's 10 s, after which it answers 504,
 class Ingest(FunctionService):
     """Stores events, and confirms that they are stored.
 
-    ``storing`` stores them in a process of its own. ``writer`` stores those of a platform that waits briefly, because
-    only work in this process can be given up until it is committed.
+    ``storing`` stores them in a separate process. ``writer`` stores those of a platform with a short wait, because only
+    work in this process can be given up before its commit.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -82,7 +82,7 @@ class Ingest(FunctionService):
         return registry.get(account)
 
     def _forget_old_tokens(self) -> None:
-        """Where the file of tokens has changed, the adapters are made again."""
+        """Forget the adapters if the file of tokens has changed."""
         changed_ns = account_secrets.changed_ns(self.settings.account_tokens)
         if changed_ns != self._tokens_changed_ns:
             self._tokens_changed_ns = changed_ns
@@ -167,7 +167,7 @@ class Ingest(FunctionService):
     async def _withdraw(
         self, channel: str, received: Received, storing: asyncio.Task[WebhookReply], *, now_ms: int
     ) -> None:
-        """The person was told that nothing is done: no turn takes what was committed after that, or not replicated."""
+        """Withdraw what was committed too late or not replicated: the person was told that nothing is done."""
         try:
             await storing
         except GivenUp:
@@ -188,7 +188,7 @@ class Ingest(FunctionService):
         self.kick("dispatch", "api")
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let *work* go on after the answer."""
+        """Continue *work* after the answer."""
         task = asyncio.create_task(work)
         self._late.add(task)
         task.add_done_callback(self._late.discard)
@@ -201,7 +201,8 @@ class Ingest(FunctionService):
             return []
 
     def _kick_once(self, *names: str) -> None:
-        """Kick at once, before anything else; one kick is for all events of a commit, which resume in the same turn."""
+        """Kick before anything else, once for all events of a commit: their requests resume in one turn of the event
+        loop."""
         if not names:
             return
         if not self._kicked:
@@ -211,7 +212,7 @@ class Ingest(FunctionService):
         self.kick(*new)
 
     async def _confirm(self, channel: str, began_s: float) -> None:
-        """Wait for the replica, which has a limit of its own, within the limit of the whole answer."""
+        """Wait for the replica, within its own limit and within that of the whole answer."""
         if not self.replication.is_awaited(channel):
             return
         left_s = began_s + _STORE_LIMIT_S - asyncio.get_running_loop().time()
@@ -324,7 +325,7 @@ def _later(reason: str) -> Response:
 
 
 async def _take(request: Request) -> Response:
-    """A webhook, unless the database is a copy of the past, to which nothing comes."""
+    """Handle a webhook, unless the database is a copy of the past, which takes none."""
     past = _service.get().past
     return await _webhook(request) if past is None else _later(past.sentence)
 

@@ -1,11 +1,11 @@
 """``sweep``: every minute, rescue work whose process is gone, expire what is over, and prune what is old.
 
-It also looks, every few minutes, whether each platform sends us our bot's events, and tells in alerts what is not well.
-An approval that expires says so on its card and to the requester. An approval whose approvers were unknown is shown as
-soon as one of them can be reached.
+Every few minutes, it also checks whether each platform sends us our bot's events, and sends alerts about problems.
+When an approval expires, its card and a message to the requester say so. An approval without known approvers is shown
+as soon as one can be reached.
 
-Each batch holds the write lock for a few milliseconds, and the chores take turns: neither a writer nor another chore
-waits for a long one. A chore that fails is logged and counted, and stops no other. ``POST /tick``: 200 with counts, 500
+Each batch holds the write lock for a few milliseconds, and the chores take turns, so that nothing waits for a long
+chore. A chore that fails is logged and counted, and does not stop the others. ``POST /tick``: 200 with counts, 500
 if a chore failed. Safe to run twice, or late: it looks only at the rows.
 """
 
@@ -123,7 +123,7 @@ class Sweep(FunctionService):
         self.in_thread: asyncio.Future[Any] | None = None  # may go on after its sweep was cut off
 
     async def once(self, *, now_ms: int) -> Swept:
-        """One sweep. What is not well is told first: the other work may be so much that the sweep is cut off."""
+        """One sweep. Alerts come first, because the other work may take so long that the sweep is cut off."""
         if await self.alerts.look(now_ms=now_ms):
             self.kick("deliver", "api")
         swept, _ = await asyncio.gather(self._work(now_ms), self.alerts.post(now_ms=now_ms))
@@ -152,7 +152,8 @@ class Sweep(FunctionService):
             await self._count_in_thread(swept, name, do)
 
     async def _bound_waits(self, swept: Swept, now_ms: int, until_s: float) -> None:
-        """Where the clock was set back, let no row wait longer for it. Mostly there is none, and nothing is written."""
+        """After the clock was set back, let no row wait longer because of that. Usually there is none, and nothing is
+        written."""
         name, lease_ms = "bounded_waits", self.settings.lease_ms
         count = partial(waits.count, lease_ms=lease_ms, now_ms=now_ms)
         await self._count_in_thread(swept, name, lambda: count(self._reader()))
@@ -280,7 +281,7 @@ class Sweep(FunctionService):
                 await asyncio.sleep(_PAUSE_S)
 
     async def _relieve_log(self, swept: Swept, *, until_s: float) -> None:
-        """Shorten the log; where others keep it long, wait for them, but not longer than *until_s*."""
+        """Shorten the log. If other processes keep it long, wait for them, at most until *until_s*."""
         while await self._relieve_once(swept) and clock.monotonic_s() < until_s:  # noqa: ASYNC110 - other processes
             await asyncio.sleep(_LOG_PAUSE_S)
         if until_s and self.log.begins_again:  # the next commit waits for the disk: better another writer's than ours
@@ -303,7 +304,8 @@ class Sweep(FunctionService):
         return after
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        """Do *work* in another thread, after that of a sweep that was cut off: both use the same connections."""
+        """Do *work* in another thread, after the work of a sweep that was cut off, because both use the same
+        connections."""
         await self._thread_is_free()
         self.in_thread = doing = asyncio.ensure_future(asyncio.to_thread(work))
         return await asyncio.shield(doing)
@@ -313,7 +315,7 @@ class Sweep(FunctionService):
             await asyncio.wait([self.in_thread])
 
     def _read_ahead(self, name: str, read: Callable[[apsw.Connection], None]) -> None:
-        """The batch holds the write lock while it waits for the disk; what was read just before is in memory."""
+        """Read what the batch will change, so that it does not read from the disk under the write lock."""
         try:
             read(self._reader())
         except apsw.Error:  # the batch then reads for itself, and its own error is counted
@@ -355,12 +357,12 @@ def _analyse(conn: apsw.Connection, tables: Any, _: int) -> tuple[int, Any]:
 
 
 def _settle_waits(conn: apsw.Connection, _: Any, __: int, *, now_ms: int) -> tuple[int, Any]:
-    """Commands whose platform shows that an answer is awaited, for longer than it may; all in one look."""
+    """End the display of commands whose platform has shown for too long that an answer is awaited; all in one batch."""
     return endings.look(conn, now_ms=now_ms), None
 
 
 def _end_prompts(conn: apsw.Connection, _: Any, __: int, *, now_ms: int) -> tuple[int, Any]:
-    """What programs asked for in turns that are over; all in one look."""
+    """End the questions of programs whose turns are over; all in one batch."""
     return permission_requests.end_lost(conn, now_ms=now_ms), None
 
 

@@ -85,7 +85,6 @@ TARGETS: Mapping[str, FaultTarget] = {
 class Fault:
     """One fault.
 
-
     Each *every*-th of the calls that match fails, or a random share of them, the *rate*. It ends when *times* of them
     have failed, or *for_ms* after it was added; None: when it is lifted. *method* None means every method, *chat* None
     every chat.

@@ -38,7 +38,7 @@ class StoredObject:
 class ObjectFolder:
     """Objects as files: ``DIR/bucket/quoted-key.object``, a line of JSON and then the body.
 
-    A change is on disk when its method returns. Who reads, decides and then writes holds ``lock``.
+    A change is on disk when its method returns. A caller that reads, decides and then writes holds ``lock``.
     """
 
     def __init__(self, root: Path) -> None:
@@ -142,7 +142,7 @@ class ObjectFolder:
 
 
 def _facts(file: Any) -> StoredObject:
-    """What the first line of the open file says; its body follows."""
+    """Read the first line of the open file; the body follows."""
     facts = json.loads(file.readline())
     size = os.fstat(file.fileno()).st_size - file.tell()
     return StoredObject(facts["key"], size, facts["metadata"], facts["etag"], facts["modified_at"])

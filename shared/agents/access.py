@@ -1,4 +1,4 @@
-"""What a turn gives its provider beyond the prompt: the way to models, and tools.
+"""What a turn gives its provider besides the prompt: access to models and tools.
 
 Dispatch implements both protocols (``shared/turns/run``); a provider only uses them.
 """
@@ -17,8 +17,9 @@ class ProgramAccess(NamedTuple):
         models: what the base URL of models has after the host: ``/anthropic``, ``/openai/v1`` or ``/local/v1``; empty
             where the program was given no models.
         tools: what the URL of the MCP server has after the host.
-        token: names the program, to models and to tools alike; in place of a key, and good only during a turn.
-        is_plan: the token stands for the login of a plan, and not for a key.
+        token: identifies the program for models and tools; it takes the place of a key, and is valid only during a
+        turn.
+        is_plan: the token takes the place of a plan's login, not of a key.
     """
 
     socket: Path
@@ -38,7 +39,7 @@ class ToolSpec(NamedTuple):
 
 
 class ToolAnswer(NamedTuple):
-    """What the model reads of a call. An error says what to do instead."""
+    """What the model reads as the answer of a call. An error says what to do instead."""
 
     text: str
     is_error: bool = False
@@ -51,15 +52,16 @@ class Toolbox(Protocol):
         """The tools that this session may use."""
 
     async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str | None = None) -> ToolAnswer:
-        """Call a tool; never raises for what the model did wrong.
+        """Call a tool; a mistake of the model raises nothing.
 
         Args:
-            call_id: the caller's own id of this call, where it has one: a second call with it does nothing twice.
+            call_id: the caller's own id of this call, if it has one; a second call with the same id only repeats the
+            answer.
         """
 
 
 class PermissionAsked(NamedTuple):
-    """What an agent's own program asks before it does it.
+    """An action that an agent's own program asks permission for.
 
     Attributes:
         tool: as the program names it.
@@ -78,29 +80,29 @@ class PermissionAsked(NamedTuple):
 
 
 class PermissionAnswer(NamedTuple):
-    """The decision. *reason*: what the model reads of a no."""
+    """The decision. *reason*: what the model reads if the answer is no."""
 
     is_allowed: bool
     reason: str = ""
 
 
 class Permissions(Protocol):
-    """Whom a program asks before it does something. The limits of its turn stand still while it waits."""
+    """Answers a program that asks before it does something. The limits of its turn are suspended while it waits."""
 
     async def ask(self, asked: PermissionAsked) -> PermissionAnswer:
         """Wait for an approver's decision. No decision in time is a no; it never raises for that."""
 
 
 class Doors(Protocol):
-    """The ways out of a turn for its program. They close with the turn, whatever ends it."""
+    """A turn's access for its program. It closes with the turn."""
 
     async def open(self, upstream: str | None, *, has_sandbox: bool, lives_on: bool = False) -> ProgramAccess:
         """Access for a program that is to be started.
 
         Args:
             upstream: the models that it may use: ``anthropic``, ``openai``, ``local``; None: tools only.
-            lives_on: the program is to run later turns of this session too: between turns its token is refused, and
-                :meth:`enter` lets it into the next one. Otherwise the token is gone with the turn.
+            lives_on: the program also runs later turns of this session: its token is refused between turns, until
+                :meth:`enter`. Otherwise the token ends with the turn.
 
         Raises:
             ConfigInvalid: there is no key for these models, or a setting is wrong.
@@ -108,11 +110,11 @@ class Doors(Protocol):
         """
 
     def enter(self, access: ProgramAccess) -> None:
-        """Let a program that lives on into this turn: its token now means this turn.
+        """Admit a program that lives on to this turn: its token is valid for this turn now.
 
         Raises:
-            KeyError: its token is closed, or belongs to another session; start the program anew.
+            KeyError: its token is closed, or belongs to another session; start a new program.
         """
 
     def close(self, access: ProgramAccess) -> None:
-        """The program is gone: its token is refused for ever. Also after the turn, and more than once."""
+        """The program is gone: refuse its token from now on. May be called after the turn, and more than once."""

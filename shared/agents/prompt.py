@@ -1,7 +1,7 @@
 """The batch as text, and the way back.
 
-Bodies are escaped, so that no text can forge a message, a sender or a tag. An agent that repeats its prompt shows what
-we wrapped around the bodies, and nobody is to see that: ``unwrapped`` takes it off what an agent says.
+Bodies are escaped, so that no text can forge a message, a sender or a tag. An agent may repeat its prompt, and nobody
+should see our tags around the bodies: ``unwrapped`` removes them from what an agent says.
 """
 
 import re
@@ -22,7 +22,7 @@ _ELEMENTS = {"task": "task", "webhook": "webhook", "system": "system_response"}
 def build(messages: "Iterable[TurnMessage]", *, timezone: str) -> str:
     """The prompt: a ``<context>`` line, then one element for each message, in order of time.
 
-    Ids, senders and times are attributes, and what a message does to an earlier one: ``edits``, ``deletes``,
+    The attributes are ids, senders and times, and the effect of a message on an earlier one: ``edits``, ``deletes``,
     ``reacts_to``. Platform, chat and session never appear.
     """
     zone = ZoneInfo(timezone)
@@ -32,7 +32,7 @@ def build(messages: "Iterable[TurnMessage]", *, timezone: str) -> str:
 
 
 def of_running_turn(message: "TurnMessage", *, timezone: str) -> str:
-    """What a turn that runs is told: the element of *message*, as in a prompt."""
+    """The text for a running turn: the element of *message*, as in a prompt."""
     return _element(message, ZoneInfo(timezone))
 
 
@@ -82,11 +82,11 @@ _CUT = "… "
 
 
 def with_history(prompt_text: str, earlier: Sequence[EarlierMessage], *, timezone: str, most: int) -> str:
-    """The prompt of a fresh session behind what was said in the lost one: the newest whole messages. Pure.
+    """The prompt of a fresh session, after the newest whole messages of the lost session. Pure.
 
     Args:
         earlier: oldest first; with none of them the prompt stays as it is.
-        most: characters of their texts; of a newest message that is longer alone, its end.
+        most: characters of their texts; if the newest message alone is longer, its end.
     """
     if not earlier:
         return prompt_text
@@ -133,9 +133,9 @@ _CUT_OFF = re.compile(rf'(?:<(?:{_NAMES}) id=|<context timezone=)"[^"<>\n]*(?:"[
 
 
 def unwrapped(text: str, known: Collection[str] = ()) -> str:
-    """What an agent said, without what ``build`` wrapped around a batch; repeated bodies lose their escapes too.
+    """What an agent said, without the tags of ``build``; repeated bodies are unescaped too.
 
-    Only our own tags go: in our form, and with the id of a message. Other XML stays as it is, in code and outside.
+    Only our own tags are removed: in our form, and with the id of a message. Other XML stays, in code and outside.
 
     Args:
         known: the ids of the turn's messages, because the sender of a message may choose its id.
@@ -148,7 +148,7 @@ def unwrapped(text: str, known: Collection[str] = ()) -> str:
 
 
 def repeated_elements(text: str, known: Collection[str] = ()) -> list[tuple[int, int]]:
-    """The beginnings and ends of our own elements in what an agent said: it repeats messages there.
+    """The positions of our own elements in what an agent said: these are repeated messages.
 
     Args:
         known: as in ``unwrapped``.

@@ -1,7 +1,7 @@
-"""The one source of chance: ids, tokens, jitter. By default, it is the operating system's.
+"""The only source of randomness, for ids, tokens and jitter. By default, it is the operating system's.
 
-Nothing else in a process draws, so that who gives another source repeats all that follows from chance. Nothing else
-calls :func:`draw_from`: a deployment has no setting, file or request that does.
+A simulation that gives another source can repeat a run exactly. The product never calls :func:`draw_from`: no setting,
+file or request does.
 """
 
 import base64
@@ -14,7 +14,7 @@ _draw: Callable[[int], bytes] = os.urandom
 
 
 def draw_from(source: Callable[[int], bytes]) -> None:
-    """From now on *source* makes as many random bytes as it is asked for."""
+    """Take all random bytes from *source* from now on; its argument is their number."""
     global _draw
     _draw = source
 
@@ -25,12 +25,12 @@ def token_bytes(size: int) -> bytes:
 
 
 def token_hex(size: int) -> str:
-    """So many random bytes, in hexadecimal digits."""
+    """So many random bytes, as hexadecimal digits."""
     return _draw(size).hex()
 
 
 def token_urlsafe(size: int) -> str:
-    """So many random bytes, as text for addresses."""
+    """So many random bytes, as text that is safe in URLs."""
     return base64.urlsafe_b64encode(_draw(size)).rstrip(b"=").decode()
 
 

@@ -1,7 +1,7 @@
-"""What a person who was taken out left behind: ids of their own, their messages, and the rows that belong to them.
+"""The data of people who were removed from the mart: their ids, their messages, and the rows that belong to them.
 
-A person has more ids than the one that an operator names: on some platforms their private chat has one of its own, and
-only the rows of the mart or the replica tell which. Both are read in the same way; ids may be hashed.
+A person may have more ids than the one that an operator names: on some platforms, the private chat has its own id,
+which only the rows of the mart or the replica have. Both are read in the same way; ids may be hashed.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 Reader = Callable[[str, Sequence[str]], Iterator[pa.RecordBatch]]
-"""Reads those of the columns of a table that there are; nothing where there is no such table."""
+"""Reads the existing columns of a table; nothing if there is no such table."""
 IsTheirs = Callable[[str | None, str | None], bool]
 """Whether an account of a platform and an id on it are of a person who was taken out."""
 
@@ -47,7 +47,7 @@ class Traces:
 
 
 def traces_of(read: Reader, is_theirs: IsTheirs) -> Traces:
-    """What *read* tells of them. Their private chats are found by what they wrote there, and by ``user_dms``."""
+    """Collect it by *read*. Private chats are found by the messages in them, and by ``user_dms``."""
     names: set[str] = set()
     chats = _private_chats(read, is_theirs, names)
 
@@ -103,7 +103,7 @@ class _Rows:
 
 
 def _private_chats(read: Reader, is_theirs: IsTheirs, names: set[str]) -> set[tuple[str, str]]:
-    """Channel and id of each chat that is no group and in which nobody else wrote."""
+    """Channel and id of each chat that is not a group and in which nobody else wrote."""
     writers: defaultdict[int, set[bool]] = defaultdict(set)
     for row in _rows(read, "messages", ("channel", "chat_id", "sender_id")):
         if row["chat_id"] is not None and row["sender_id"]:
@@ -131,7 +131,7 @@ def _rows(read: Reader, table: str, columns: Sequence[str]) -> Iterator[dict[str
 
 
 def _carried(content: str | None) -> dict[str, Any]:
-    """The content of a message that an agent wrote because of another one; empty for all others."""
+    """The content of a message that an agent wrote because of another message; empty for other messages."""
     if not content or not any(key in content for key in _CARRIED):
         return {}
     try:

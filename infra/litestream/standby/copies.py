@@ -1,7 +1,7 @@
-"""Keeps a warm copy of the newest prefix: one follower, and a second one while another prefix takes its place.
+"""Keeps a warm copy of the newest prefix, by a follower; by a second one too while a newer prefix replaces the old one.
 
-The old copy stays until the new one is whole: if the first host dies meanwhile, what it had acknowledged may be in the
-old prefix alone (``lease.json`` says which one counts).
+The old copy stays until the new one is whole. If the first host dies before, what it acknowledged may be only in the
+old prefix; ``lease.json`` says which prefix counts.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class WarmCopies:
         folder: for the copies; whatever is in it is removed.
         report: called with the name of each event, and its facts.
         on_line: called with each line that a follower prints.
-        still_s: how long a follower may stand still while the bucket has newer commits.
+        still_s: how long a follower may make no progress while the bucket has newer commits.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class WarmCopies:
         self._wanted: ReplicaPrefix | None = None
 
     def start(self) -> None:
-        """Keep the copies from now on; no error if it does already."""
+        """Keep the copies from now on; no effect if that is done already."""
         if self._keeping is None or self._keeping.done():
             self._keeping = asyncio.create_task(self._keep())
 
     @property
     def is_usable(self) -> bool:
-        """Whether the copy that is kept could be handed over: of the newest prefix, and its follower runs."""
+        """Whether the copy could be handed over: it is of the newest prefix, and its follower runs."""
         kept, wanted = self.kept, self._wanted
         return kept is not None and wanted is not None and kept.prefix.path == wanted.path and kept.pid is not None
 
@@ -99,7 +99,7 @@ class WarmCopies:
             await asyncio.sleep(_TEND_EVERY_S)
 
     async def close(self) -> None:
-        """End the followers, and remove what they have."""
+        """End the followers, and remove their copies."""
         await self._stop()
         for follower in (self.kept, self.coming):
             if follower is not None:
@@ -110,8 +110,8 @@ class WarmCopies:
     async def hand_over(self, prefix: ReplicaPrefix, target: Path) -> str | None:
         """Put the copy of *prefix* at *target* when it has everything that the bucket has; its position.
 
-        The lease must be ours: then nothing that counts comes to the prefix any more. None where there is no copy of
-        this prefix, or it does not come on; the log says why.
+        The lease must be ours, so that nothing is added to the prefix any more. None: there is no copy of this prefix,
+        or it makes no progress; the log says why.
         """
         await self._stop()
         follower = self._of(prefix)
@@ -122,7 +122,7 @@ class WarmCopies:
         return follower.txid
 
     async def _take(self, follower: Follower, target: Path) -> str | None:
-        """Wait until the copy has everything, end its follower, and move it; or why the copy is of no use."""
+        """Wait until the copy is complete, end its follower, and move it; or return why the copy can't be used."""
         began_s = sync_permit.now_s()
         newest = await in_daemon_thread(lambda: newest_position(self._store, follower.prefix, follower.txid or ""))
         limit_s = _CATCH_UP_S + follower.progress.patience_s
@@ -148,7 +148,7 @@ class WarmCopies:
         return next((each for each in (self.coming, self.kept) if each and each.prefix.path == prefix.path), None)
 
     async def _ask_bucket(self) -> None:
-        """Learn which prefix has the newest state, and how far the bucket is."""
+        """Find the prefix with the newest state, and the last position in the bucket."""
         record, before = self.record, self._wanted
         try:
             self._wanted = await in_daemon_thread(lambda: lease_record.newest_prefix(self._store, record))

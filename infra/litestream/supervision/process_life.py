@@ -1,4 +1,4 @@
-"""The life of Litestream's process: started, doubted, ended, and followed by another one until the supervisor ends."""
+"""The life of Litestream's process: it is started, doubted, ended and replaced, until the supervisor ends."""
 
 import asyncio
 import contextlib
@@ -19,19 +19,19 @@ _STOP_FOR_MENDING_S = 5.0
 
 
 class LitestreamLife:
-    """One Litestream after another.
+    """Runs one Litestream process after another.
 
     Args:
-        url: where the next one replicates to.
-        make_way: prepares the start of one that follows another with this doubt.
-        on_start: called when one runs.
+        url: the destination of the next process.
+        make_way: prepares the start of the next process after one with this doubt.
+        on_start: called when a process has started.
         report: as of the supervisor.
         on_line: called with each line that Litestream prints.
 
     Attributes:
-        process: the one that runs, or ran last.
+        process: the running process, or the last one.
         doubt: what is held against it.
-        may_follow: cleared while none may follow the one that runs.
+        may_follow: cleared while no other process may follow the running one.
     """
 
     def __init__(
@@ -62,24 +62,24 @@ class LitestreamLife:
 
     @property
     def is_ending(self) -> bool:
-        """Whether no Litestream follows the one that runs."""
+        """Whether no other process follows the running one."""
         return self._end.is_set()
 
     def end(self) -> None:
-        """Let no other Litestream follow the one that runs."""
+        """Let no other process follow the running one."""
         self._end.set()
         self.may_follow.set()
 
     async def begin(self, running: asyncio.subprocess.Process | None) -> None:
-        """Begin with the Litestream that is *running*, or a new one."""
+        """Begin with the *running* process, or with a new one."""
         self.process = running or await self.launch.start(self._url())
         self._on_start()
 
     def hold(self, doubt: Doubt, reason: str | None = None) -> None:
-        """Hold a doubt against the one that runs: kill it before it can say that it has caught up.
+        """Doubt the running process: kill it before it can report that it has caught up.
 
         Args:
-            reason: to report; None where that was done.
+            reason: to report; None: it was reported before.
         """
         if doubt <= self.doubt:
             return
@@ -90,7 +90,7 @@ class LitestreamLife:
             self.kill()
 
     def kill(self) -> None:
-        """Kill the one that runs, without a last sync."""
+        """Kill the running process, without a last sync."""
         try:
             sync_permit.revoke(self.launch.control)
         finally:
@@ -98,14 +98,14 @@ class LitestreamLife:
                 kill_group(pid)
 
     async def stop_unreadable(self) -> None:
-        """Stop the one that runs, because it can't read the log as it is."""
+        """Stop the running process, because it can't read the log any more."""
         self.doubt = max(self.doubt, Doubt.CANT_READ)
         sync_permit.revoke(self.launch.control)
         if self.process is not None:
             await stop(self.process, timeout_s=_STOP_FOR_MENDING_S)
 
     async def keep_running(self) -> None:
-        """Pass on what Litestream prints; start another one when it ends."""
+        """Pass on what Litestream prints; start another process when it ends."""
         backoff = Backoff()
         now_s = asyncio.get_running_loop().time
         while (process := self.process) is not None:
@@ -130,7 +130,7 @@ class LitestreamLife:
             self.hold(Doubt.SAID_TROUBLE, line[:500])
 
     async def _start_another(self) -> bool:
-        """Start another Litestream as soon as possible; False when the end comes before."""
+        """Start another process as soon as possible; False: the supervisor ended before."""
         waiting = TroubleReport(self._report, "replicate.waiting")
         while not self.is_ending:
             try:
@@ -150,7 +150,7 @@ class LitestreamLife:
         return False
 
     async def _pause(self, seconds: float) -> None:
-        """Sleep, or return early at the end."""
+        """Sleep, or return early when the supervisor ends."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._end.wait()

@@ -1,8 +1,8 @@
-"""Decides approvals: by a button, REST or CLI. ``undecided`` ends those that nobody decides.
+"""Decides approvals, by a button, REST or CLI. ``undecided`` ends those that nobody decides.
 
-The first decision counts. Everything that follows is in its transaction: the person is a member or refused; the chat is
-wired or ignored; the agent's action is done; each held event is stored once or dropped with its reason. Then the card
-shows the outcome, the session that asked is told, and the next card is shown.
+The first decision counts. Its consequences are in the same transaction: the person becomes a member or is refused; the
+chat is wired or ignored; the agent's action is done; each held event is stored once or dropped with its reason. Then
+the card shows the outcome, the requesting session is informed, and the next card is shown.
 """
 
 import json
@@ -66,7 +66,7 @@ class DecisionResult(NamedTuple):
 
 
 class _Consequence(NamedTuple):
-    """What a decision changed: in words, and how many messages it stored, or agents it let go on."""
+    """What a decision changed: a sentence, and how many messages it stored or agents it let continue."""
 
     words: str = ""
     stored: int = 0
@@ -89,7 +89,7 @@ def decide(
     click: Event | None = None,
     now_ms: int,
 ) -> DecisionResult:
-    """Choose one of the approval's options, and do what follows.
+    """Choose one of the approval's options, and carry it out.
 
     Args:
         click: the press that decides; the new card acknowledges it.
@@ -116,7 +116,7 @@ def decide(
 
 
 def _check_possible(conn: apsw.Connection, asked: Approval, choice: int) -> None:
-    """A turn that is over can't be allowed anything. Of agents on offer, one that was deleted can't be chosen."""
+    """Check that the choice is still possible: the turn is not over, and the chosen agent is not deleted."""
     if asked.kind == permission_prompts.KIND:
         permission_requests.check_is_waited_for(conn, asked)
     offered = asked.payload.get("agents", []) if asked.kind == "chat" else []
@@ -125,7 +125,7 @@ def _check_possible(conn: apsw.Connection, asked: Approval, choice: int) -> None
 
 
 def reconsider(conn: apsw.Connection, user_id: int, *, by: str, policy: AccessPolicy, now_ms: int) -> int:
-    """Decide the pending approvals about a user whom an agent knows or refuses by now; how many messages it stored."""
+    """Decide the pending approvals about a user that an agent knows or refuses now; how many messages were stored."""
     user = users.get(conn, user_id)
     standing = people.standing(conn, user.channel, user.sender_id) if user else rules.STRANGER
     stored = 0
@@ -148,7 +148,7 @@ def _settle(
     click: Event | None,
     now_ms: int,
 ) -> DecisionResult:
-    """Do everything that follows. A change that fails is undone whole and reported; the decision stands."""
+    """Carry out the decision. A change that fails is undone completely and reported; the decision stays."""
     problem, consequence = None, _Consequence()
     answered_there = _answers_where_it_asked(conn, decided)
     try:
@@ -168,7 +168,7 @@ def _settle(
 
 
 def _answers_where_it_asked(conn: apsw.Connection, decided: Approval) -> bool:
-    """Whether the session that asked is of a chat in which its agent answers: a message makes the agent speak there."""
+    """Whether the requesting session's agent answers in its chat: a message would make it speak there."""
     asked = sessions.get(conn, decided.session_id) if decided.session_id is not None else None
     return asked is not None and wirings.get(conn, asked.chat_id or 0, asked.agent) is not None
 
@@ -277,7 +277,7 @@ def _settle_budget(
 def _settle_tool(
     conn: apsw.Connection, decided: Approval, by: User | None, policy: AccessPolicy, now_ms: int
 ) -> _Consequence:
-    """The turn that waits goes on, and tells its program."""
+    """The waiting turn continues, and answers its program."""
     if decided.status != "approved":
         return _Consequence(stored=1)
     return _Consequence(permission_requests.keep(conn, decided, by, now_ms=now_ms), stored=1)
@@ -295,7 +295,7 @@ _CONSEQUENCES = {
 def tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_ms: int) -> int:
     """Send the outcome to the session that asked, or to the one that replaced it; how many messages were stored.
 
-    The program of a turn is told by its turn, which waits.
+    A waiting turn informs its program itself.
     """
     if ended.kind == permission_prompts.KIND:
         return 0
@@ -335,7 +335,7 @@ def tell_session(conn: apsw.Connection, ended: Approval, sentence: str, *, now_m
 def click(conn: apsw.Connection, channel: str, event: Event, *, policy: AccessPolicy, now_ms: int) -> Routed | None:
     """Handle a pressed button; None if no approval has this button. A press that decides nothing is answered.
 
-    Knowing a token proves nothing: only the person who presses counts. A redelivered press does nothing more.
+    A button's token proves nothing: only the person who presses it counts. A redelivered press has no effect.
     """
     token = _TOKEN.fullmatch(event.text)
     approval = approvals.get(conn, token[1]) if token else None

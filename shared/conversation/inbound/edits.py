@@ -10,7 +10,7 @@
     was given to no agent ─────────────> answered once, if the edit addresses one
     nothing to see has changed ────────> nothing
 
-Whoever may not talk to an agent can't tell it anything by an edit either.
+A person who may not talk to an agent can't reach it by an edit either.
 """
 
 import json
@@ -87,7 +87,7 @@ def handle(conn: apsw.Connection, channel: str, event: Event, policy: AccessPoli
 def _as_message(
     conn: apsw.Connection, channel: str, event: Event, policy: AccessPolicy, now_ms: int, *, is_unseen: bool
 ) -> Routed:
-    """Where no agent answers yet, an edit that addresses the bot may be what an owner is asked about."""
+    """In a chat without agents, an edit that addresses the bot may make it ask an owner."""
     if is_unseen:
         return router.route(conn, channel, replace(event, kind="message"), policy, now_ms=now_ms)
     return apply(conn, channel, event, [Drop("not_wired")], policy=policy, now_ms=now_ms)
@@ -113,7 +113,7 @@ def _replace_gathered(conn: apsw.Connection, channel: str, event: Event, policy:
 
 
 def _replace_held(conn: apsw.Connection, channel: str, event: Event) -> int:
-    """Replace what is held of the message for approvals; for how many. What was withheld stays so."""
+    """Replace the message where it is held for approvals; for how many. What was withheld stays withheld."""
     found = held_events.of_message(conn, channel, event.platform_id or "", event.platform_message_id or "")
     changed = 0
     for held in found:
@@ -179,7 +179,7 @@ def _isolated(agent: str, effect: Effect) -> Effect:
 def _is_unseen(conn: apsw.Connection, channel: str, event: Event, whole_id: str, now_ms: int) -> bool:
     """Whether certainly no agent of the chat was given the message before.
 
-    A bot often does not see a message that does not name it, so such an edit may be the first that it hears.
+    A bot often does not get a message that does not name it, so the edit may be the first version that it gets.
     """
     if originals.dropped_as(conn, channel, event.platform_id or "", whole_id) in _NOT_GIVEN:
         return True
@@ -228,7 +228,7 @@ def _effects(step: Step, mine: Sequence[Original], offer: Offer, *, is_held: boo
 
 
 def _ask(step: Step, offer: Offer, *, is_held: bool) -> list[Effect]:
-    """For a sender about whom an approver is asked: only what asks for an answer is held."""
+    """For a sender whom an approver is asked about: only messages that ask for an answer are held."""
     if is_held:
         return []
     return [HoldForSender(offer.agent, heard=offer.heard)] if step == "engage" else [Drop("sender_unknown")]

@@ -1,14 +1,14 @@
-"""Checkpoints: Litestream moves the log (the WAL) into the database as long as it runs, and else a writer does.
+"""Checkpoints: Litestream moves the log (the WAL) into the database while it runs; otherwise a writer does.
 
-Litestream holds a read transaction open, so that no writer begins the log again before it has read all of it. But in
-0.5.17 a transaction that is opened during a request over the control socket ends with that request, and functions that
-wait for the replica make such requests all the time (``shared/db/replica/sync.py``). From then on another process's
-checkpoint moves commits that Litestream has not read. The next writer begins the log again over them, and Litestream
-goes on at the new beginning: it calls replicated what no restore finds. Its own checkpoints are safe, because it holds
-the write lock and reads to the end before.
+Litestream holds a read transaction open, so that no writer begins the log again before Litestream has read all of it.
+But in 0.5.17 a transaction that is opened during a request over the control socket ends with that request. Functions
+that wait for the replica make such requests all the time (``shared/db/replica/sync.py``). After that, another process's
+checkpoint can move commits that Litestream has not read. The next writer begins the log again over them, and Litestream
+continues at the new beginning: it reports commits as replicated that no restore finds. Its own checkpoints are safe,
+because it first takes the write lock and reads to the end.
 
-So a process that checkpoints holds the checkpoint lock. Litestream inherits that lock from its supervisor and has it
-all its life; the kernel frees it when Litestream ends, in whatever way (``infra/litestream/supervisor.py``).
+So a process holds the checkpoint lock while it checkpoints. Litestream inherits that lock from its supervisor and holds
+it until it ends; then the kernel frees it (``infra/litestream/supervisor.py``).
 
 Sources: https://github.com/benbjohnson/litestream/blob/main/db.go (acquireReadLock, checkpointWithExecutor, verify),
 https://pkg.go.dev/database/sql#DB.BeginTx (a transaction ends with its context).
@@ -42,16 +42,16 @@ def lock(db: Path) -> WorkerLock:
 
 
 def is_strained(conn: apsw.Connection) -> bool:
-    """Whether the log is nearly as long as writers leave it, and a part can't be moved into the database yet.
+    """Whether the log is nearly at the length at which writers wait, and a part can't be moved into the database yet.
 
-    Work that can wait should wait: with each page more, the writers are nearer to the moment at which they wait.
+    Work that can wait should wait, because each further page brings that length nearer.
     """
     written, done = _state(conn)
     return done < written and written >= _LONG_PAGES - 2 * _STEP_PAGES
 
 
 def checkpoint_if_long(conn: apsw.Connection, *, sync: Callable[[int], None] = os.fdatasync) -> None:
-    """Move the log into the database, if it is longer than Litestream leaves it. PASSIVE: holds up no process.
+    """Move the log into the database, if it is longer than Litestream lets it become. PASSIVE: delays no process.
 
     Tries to reach the end, so that the next writer begins the log again. Does nothing while Litestream runs, or another
     process checkpoints.
@@ -79,9 +79,9 @@ def is_nearly_moved(conn: apsw.Connection) -> bool:
 def finish(conn: apsw.Connection) -> None:
     """Move the last pages, so that the next writer begins the log again. The caller holds the write gate.
 
-    Where writers follow each other at once, the end is never reached beside them. The log then grows although nearly
-    all of it is moved, up to the length at which ``WalBound`` keeps all writers waiting (44 ms measured). The last
-    pages take as long as a write or two.
+    When writers follow each other without a pause, a checkpoint beside them never reaches the end of the log. The log
+    then grows, although nearly all of it is moved, until ``WalBound`` makes all writers wait (44 ms measured). Moving
+    the last pages takes as long as a write or two.
     """
     checkpoint_lock = lock(Path(conn.filename))
     if checkpoint_lock.try_acquire():
@@ -92,9 +92,10 @@ def finish(conn: apsw.Connection) -> None:
 
 
 def _send_to_disk(db: Path, sync: Callable[[int], None]) -> None:
-    """Send what checkpoints wrote to the disk. SQLite does so only in a checkpoint during which no commit comes.
+    """Sync the pages that checkpoints wrote to the disk. SQLite does so only in a checkpoint without a concurrent
+    commit.
 
-    Otherwise the pages of many checkpoints wait for the one that holds up the writers (40 MB: 44 ms measured).
+    Otherwise the pages of many checkpoints are synced by the one that makes the writers wait (40 MB: 44 ms measured).
 
     Raises:
         OSError: the disk could not keep them. Linux says so once to each descriptor: SQLite's own sync, which comes
@@ -121,13 +122,14 @@ def descriptor(db: Path) -> int | None:
 
 
 def begins_again(conn: apsw.Connection) -> bool:
-    """Whether the next writer begins the log again, unless a reader looks at it. That writer waits for the disk."""
+    """Whether the next writer begins the log again, if no reader uses it. That writer waits for the disk."""
     written, done = _state(conn)
     return done == written > 0
 
 
 def _catch_up(conn: apsw.Connection, sync: Callable[[int], None]) -> None:
-    """Checkpoint until no commit came meanwhile, a few times: each moves only what came during the one before."""
+    """Checkpoint a few times, until no commit came meanwhile: each moves only the commits that came during the one
+    before."""
     last = -1
     for _ in range(_CATCH_UPS):
         conn.wal_checkpoint()  # PASSIVE; the log may be longer when it returns
@@ -141,12 +143,12 @@ def _catch_up(conn: apsw.Connection, sync: Callable[[int], None]) -> None:
 class WalBound:
     """A WAL hook that keeps the log short, within the commit that made it long. SQLite's own hook is not enough.
 
-    The log begins again only if all of it is in the database *and* no reader looks at it when the next writer comes.
-    Where writers follow each other at once there is always such a reader, and the log grew without end. So the next
-    writer waits at the gate for a moment, until the present readers are done; later readers look at the database
-    alone. If a reader took longer, a longer moment follows a thousand pages later. PASSIVE itself holds up no process.
-    While Litestream runs, it checkpoints, and the writers wait until it has. A long reader, such as a search, keeps
-    Litestream from that. Where a wait was in vain, there is no other before Litestream moves a page.
+    The log begins again only if all of it is in the database *and* no reader uses it when the next writer comes. With
+    writers that follow each other without a pause, there is always such a reader, and the log would grow without end.
+    So the next writer waits briefly at the gate until the present readers are done; later readers use only the
+    database. If a reader takes longer, a longer wait follows a thousand pages later. PASSIVE itself delays no process.
+    While Litestream runs, it checkpoints, and the writers wait for that. A long reader, such as a search, prevents it.
+    After a wait without success, there is no other wait until Litestream has moved a page.
 
     Attributes:
         is_long: the log was long at the last commit; the next one may wait.

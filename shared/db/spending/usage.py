@@ -1,6 +1,6 @@
 """What each turn took from models: one row a turn, or one for each model where a turn uses several.
 
-Tokens are of four kinds, and none is counted twice: ``input`` has no token of the cache.
+There are four kinds of tokens, and none is counted twice: ``input`` has no tokens of the cache.
 """
 
 import json
@@ -17,7 +17,7 @@ PaidBy = Literal["plan", "key"]
 
 
 class Tokens(NamedTuple):
-    """The tokens of one request or of many; *input* without those that the cache gave or took."""
+    """The tokens of one request or of many; *input* without tokens that were read from or written to the cache."""
 
     input: int = 0
     output: int = 0
@@ -35,7 +35,7 @@ class TurnName(NamedTuple):
 
     Attributes:
         messages: the public ids of the messages that asked for the turn.
-        origin: what began the chain of the first of them, see ``core.hops``; None: not known.
+        origin: the origin of the first message's chain, see ``core.hops``; None: not known.
     """
 
     turn: str
@@ -113,14 +113,14 @@ def _as_json(messages: tuple[str, ...]) -> str:
 def correct(
     conn: apsw.Connection, name: TurnName, model: str, paid_by: PaidBy, tokens: Tokens, cost: int | None, *, now_ms: int
 ) -> None:
-    """Add what a request used beyond what was added before it; less than nothing where that was too much."""
+    """Add the difference between what a request used and its estimate; it is negative if the estimate was too high."""
     _correct(conn, name, model, paid_by, tokens, cost, requests=0, now_ms=now_ms)
 
 
 def withdraw(
     conn: apsw.Connection, name: TurnName, model: str, paid_by: PaidBy, tokens: Tokens, cost: int | None, *, now_ms: int
 ) -> None:
-    """Take back what was added before a request: it was refused, or not sent."""
+    """Take back the estimate of a request that was refused or not sent."""
     conn.execute(WITHDRAW_THE_ONLY_ONE, {"turn": name.turn, "model": model, "paid_by": paid_by})
     if conn.changes() == 0:
         less = Tokens(*(-each for each in tokens))

@@ -1,9 +1,9 @@
 """The index of the agents' histories, for search by words: a file of its own beside the database.
 
-``sweep`` alone writes it, from the rows of ``agent_messages``, in slices. It holds no lock of the database, no replica
-has it, and it may be deleted at any moment: the next sweep builds it anew. It has the words of each line with its
-session, its day and its month (``s12 d20270115 m202701``), and no text. What a search shows comes from the rows: what
-is gone there is shown no more, and a later sweep takes its words out of the index.
+Only ``sweep`` writes it, from the rows of ``agent_messages``, in slices and without a lock of the database. It is not
+replicated, and may be deleted at any time: the next sweep builds it again. It has the words of each line with its
+session, its day and its month (``s12 d20270115 m202701``), but no text. A search shows texts from the rows only. So a
+deleted line is not shown; a later sweep removes its words from the index.
 """
 
 import unicodedata
@@ -69,7 +69,7 @@ def _times(since_ms: int, until_ms: int) -> list[str]:
 
 
 def tokens(text: str) -> list[str]:
-    """The words of *text* as the index has them, near enough: without accents, in lower case. Pure."""
+    """The words of *text*, nearly as the index has them: without accents, in lower case. Pure."""
     plain = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
     return "".join(each if each.isalnum() else " " for each in plain.casefold()).split()
 
@@ -83,7 +83,7 @@ class HistoryIndexer:
         self._audited_to = 0
 
     def work(self, reader: apsw.Connection, *, longest_s: float = _LONGEST_S) -> int:
-        """Index what was said since, and take out what is gone; how many lines were indexed.
+        """Index the new lines, and remove deleted ones; the number of indexed lines.
 
         Args:
             reader: of the database.
@@ -127,7 +127,7 @@ class HistoryIndexer:
             yield len(found)
 
     def _audit(self, conn: apsw.Connection, reader: apsw.Connection) -> None:
-        """Take out the lines that are gone from the rows: some of all in each sweep, in turn."""
+        """Remove lines whose rows are deleted. Each sweep looks for some of the lines, in turn."""
         known = [
             id_
             for (id_,) in rows(
@@ -148,7 +148,8 @@ class HistoryIndexer:
                 conn.executemany("DELETE FROM lines WHERE id = ?", gone)
 
     def _opened(self, reader: apsw.Connection) -> apsw.Connection:
-        """The index of these rows, empty where it was of others: a restored database gives old ids to other lines."""
+        """The index of these rows. It is emptied if it was built from others: a restored database gives old ids to
+        other lines."""
         conn = self._connected()
         told, epoch = _about(conn), meta.get(reader, "epoch") or ""
         newest = scalar(reader, "SELECT ifnull(max(id), 0) FROM agent_messages") or 0
@@ -191,7 +192,7 @@ def opened(database: Path) -> apsw.Connection | None:
 
 
 def last(conn: apsw.Connection) -> int:
-    """The newest line that the index has."""
+    """The newest line in the index."""
     return int(_about(conn).get("last", 0))
 
 
@@ -249,6 +250,6 @@ _FAR = 2**62
 
 
 def _quoted(word: str) -> str:
-    """The word for FTS5, in which nothing of it is an operator."""
+    """The word quoted for FTS5, so that no part of it is an operator."""
     star = "*" if word.endswith("*") else ""
     return '"' + word.rstrip("*").replace('"', '""') + '"' + star

@@ -42,7 +42,8 @@ _ONCE = RetryPolicy(max_attempts=1, base_ms=0, cap_ms=0, jitter=0.0)
 def fail(conn: apsw.Connection, claim: Claim, failure: Failure, policy: RetryPolicy, *, now_ms: int) -> list[Message]:
     """Fail the turn. The sender of a message that is now dead gets one sentence.
 
-    A turn over several messages that fails for good ends none of them: each then runs alone, at no attempt.
+    If a turn over several messages fails for good, none of them is dead: each then runs alone, without counting an
+    attempt.
 
     Returns:
         The messages that are dead.
@@ -93,7 +94,7 @@ def _said(conn: apsw.Connection, claim: Claim) -> Said:
 
 
 def _tell_cut_off(conn: apsw.Connection, dead: Sequence[Message], *, now_ms: int) -> None:
-    """One sentence to the people of a turn that had spoken; every other agent that asked gets its answer."""
+    """Send one sentence to the people of a turn that had spoken; other agents that asked get an answer."""
     told = [each for place, each in enumerate(dead) if place == 0 or each.from_agent is not None]
     for place, message in enumerate(told):
         _apologise(conn, message, CUT_OFF, now_ms=now_ms + place)
@@ -101,7 +102,7 @@ def _tell_cut_off(conn: apsw.Connection, dead: Sequence[Message], *, now_ms: int
 
 
 def _apologise(conn: apsw.Connection, message: Message, text: str, *, now_ms: int) -> None:
-    """Tell the sender of a dead message. Where its row does not say how, it is dead all the same."""
+    """Tell the sender of a dead message. If its row has no place to tell, the message is dead anyway."""
     try:
         with savepoint(conn):
             apology = [TurnReply(text, message)]
@@ -112,7 +113,7 @@ def _apologise(conn: apsw.Connection, message: Message, text: str, *, now_ms: in
 
 
 def set_aside(conn: apsw.Connection, row_id: int, error: Exception, policy: RetryPolicy, *, now_ms: int) -> None:
-    """A pending message whose row can't be used: a failed attempt, which its session waits for as for any other.
+    """A pending message whose row can't be used has failed an attempt; its session waits for the next one as usual.
 
     Context is dead at once, because nothing waits for it.
     """
@@ -139,7 +140,7 @@ def set_aside(conn: apsw.Connection, row_id: int, error: Exception, policy: Retr
 def release(conn: apsw.Connection, claim: Claim, *, why: str = STOPPED, now_ms: int) -> None:
     """The turn was interrupted: give its messages back, as if no turn had taken them.
 
-    One that has spoken has failed; but where a message interrupted it that its wiring lets do so, it goes on.
+    A turn that has spoken has failed. But if its wiring allows the interruption by a message, it continues.
 
     Args:
         why: what interrupted it, for the row of a turn that has spoken. ``ANOTHER_CAME``: it goes on also where that
@@ -164,7 +165,7 @@ def release(conn: apsw.Connection, claim: Claim, *, why: str = STOPPED, now_ms: 
 
 
 def _go_on_with(conn: apsw.Connection, claim: Claim, joining: Sequence[Message]) -> None:
-    """These messages interrupted a turn that had spoken: the turn that continues it takes them too."""
+    """These messages interrupted a turn that had spoken; the turn that continues it takes them too."""
     if not joining:
         return
     spoken.goes_on_with(conn, joining, claim.asked[0].spoken or claim.token)
@@ -172,7 +173,7 @@ def _go_on_with(conn: apsw.Connection, claim: Claim, joining: Sequence[Message])
 
 
 def end_others(conn: apsw.Connection, claim: Claim, cancelled: int, *, reason: str, now_ms: int) -> None:
-    """The turn had spoken, and one of its messages was cancelled: the others, released since, end with it."""
+    """The turn had spoken, and one of its messages was cancelled: the others, which were released, end with it."""
     agent_messages.append(conn, one_after_the_other(asked_lines(claim, claim.batch)))
     others = [message for message in claim.asked if message.id != cancelled]
     if _said(conn, claim).may_go_on:
@@ -201,10 +202,9 @@ def rescue(
     *is_host_lost*: dispatch did not go alone, so no program is to blame. *only*: the turns of these sessions.
     *limit*: so many of them; a turn takes a dozen statements.
 
-    Where one of the turns had a suspect, that speaks against the suspect and not against what ran beside it. Where
-    nothing ran that was there at a loss before, dispatch went away without those that wait, which acquits them: those
-    that waited since *since_ms*, when that dispatch began. A later wait may be for this very loss, which a sweep saw
-    first.
+    If one of the turns had a suspect message, only that message becomes more suspect. If no running message was there
+    at an earlier loss, dispatch was lost without the waiting suspects. That acquits those that have waited since
+    *since_ms*, when that dispatch began; a later wait may be because of this very loss, which a sweep saw first.
     """
     lost = [claim for claim, lease in claims.running(conn) if everything or lease < now_ms]
     if only is not None:
@@ -220,14 +220,14 @@ def rescue(
 
 
 def _weight(claim: Claim, is_host_lost: bool, has_suspect: bool) -> int:
-    """Of this loss, against the messages of the turn. Suspects may take their host down too."""
+    """The suspicion from this loss against the messages of the turn. A suspect may take its host down too."""
     if _is_suspect(claim):
         return LOST_DISPATCH
     return LOST_HOST if is_host_lost else 0 if has_suspect else LOST_DISPATCH
 
 
 def _was_there_before(claim: Claim) -> bool:
-    """It may be what takes dispatch down. Else two that do would acquit each other for ever."""
+    """Whether it may be what takes dispatch down. Otherwise two such messages would acquit each other for ever."""
     return any((message.suspicion or 0) >= LOST_DISPATCH for message in claim.asked)
 
 

@@ -1,4 +1,4 @@
-"""One answer for all who ask at about the same time."""
+"""One answer for all callers at about the same time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,11 +11,10 @@ _PARTS = 20
 
 
 class SharedRead(Generic[T]):
-    """Keeps an answer, and who asks meanwhile gets the same; who asks while it is read waits for it.
+    """Keeps an answer for a while, for all callers. A caller that asks while it is being read waits for it.
 
-    An answer is kept for *fresh_ms*, or for 20 times the processor time of its reading: so all who ask take a twentieth
-    of one processor at most, however many they are and however much there is to read. What the reading waited for does
-    not count.
+    An answer is kept for *fresh_ms*, or for 20 times the processor time of its reading if that is longer. So all
+    callers together take at most a twentieth of one processor. The time that the reading waits does not count.
     """
 
     def __init__(self, fresh_ms: int) -> None:
@@ -25,10 +24,10 @@ class SharedRead(Generic[T]):
         self._reading = asyncio.Lock()
 
     async def get(self, read: Callable[[], Awaitable[tuple[T, float]]], *, now_ms: int) -> T:
-        """The last answer while it is fresh, else a new one. A clock that was set back makes it old as well.
+        """The last answer while it is fresh, otherwise a new one. After the clock was set back, it is not fresh.
 
         Args:
-            read: gives the answer, and the processor time that it took, in seconds.
+            read: returns the answer, and the processor time that it took, in seconds.
         """
         async with self._reading:
             if self._last is None or not 0 <= now_ms - self._last[0] < self._last[1]:
@@ -40,6 +39,6 @@ class SharedRead(Generic[T]):
             return self._last[2]
 
     def expire(self) -> None:
-        """What was read, and what is being read, is old: something was changed that the next answer must show."""
+        """Drop the answer, also one that is being read: something has changed that the next answer must show."""
         self._expired += 1
         self._last = None

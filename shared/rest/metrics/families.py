@@ -1,8 +1,7 @@
-"""Which metrics there are, made from what was read. Pure.
+"""The metrics, made from the facts that were read. Pure.
 
-Names follow OpenMetrics: a unit at the end, ``_total`` behind a counter. At most ``LARGEST`` agents and as many
-channels have series of their own, those that came first; all others share the series ``(other)``. Parentheses stand in
-no id.
+Names follow OpenMetrics: a unit at the end, ``_total`` behind a counter. The first ``LARGEST`` agents, and as many
+channels, have series of their own; all others share the series ``(other)``. No id has parentheses.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -50,7 +49,7 @@ class Places(NamedTuple):
 
 
 class ReplicaFacts(NamedTuple):
-    """What is known of the replica. *lag_s*: how long the oldest commit waits that is not in it; None: not known.
+    """What is known about the replica. *lag_s*: the age of the oldest commit that is not in it; None: not known.
 
     *answers*: Litestream does; None: this system has none. *proven_at*: the last proven restore, in ms UTC.
     """
@@ -93,7 +92,7 @@ class _Named:
     def samples(
         self, values: Iterable[tuple[str, Labels, float]], join: Callable[[float, float], float] = add
     ) -> list[tuple[Labels, float]]:
-        """One sample for each name and its other labels; *join* makes one of the values that share a series."""
+        """One sample for each name with its other labels; *join* combines values that share a series."""
         found: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
         for name, more, value in values:
             shown = name if name in self._own or name == _ALL else _OTHER if name else _NONE
@@ -116,7 +115,7 @@ def families(facts: MetricFacts) -> list[Family]:
 
 
 def _agents(facts: MetricFacts) -> Iterable[str]:
-    """In the order in which they came, so that no agent moves from one series to another."""
+    """In the order of their creation, so that no agent moves from one series to another."""
     yield from (each.name for each in facts.totals if not _is_of_channel(each.type))
     yield from facts.agents
     yield from (each.name for each in facts.messages)

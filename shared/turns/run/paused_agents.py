@@ -1,4 +1,4 @@
-"""Paused agents, while dispatch runs: who is told, what is asked of their providers, and when they go on."""
+"""Paused agents, while dispatch runs: people are informed, providers are checked, and agents are resumed."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -26,14 +26,14 @@ log = logs.get()
 
 OPERATOR = "operator"
 NOTICE = '{"notice": "agent_paused"}'
-"""The metadata of what people are told: it is no answer, and no agent gets it as input."""
+"""The metadata of these notices: they are no answers, and no agent gets them as input."""
 
 _LOOK_EVERY_MS = 1000
 _PROBE_TIMEOUT_S = 20.0
 
 
 class PausedAgents:
-    """Looks after the paused agents, through the reader and writer of *service*."""
+    """Handles the paused agents, with the reader and writer of *service*."""
 
     def __init__(self, service: WorkerService) -> None:
         self._service = service
@@ -41,7 +41,7 @@ class PausedAgents:
         self._probes: dict[str, asyncio.Task[None]] = {}
 
     async def look(self, *, now_ms: int) -> bool:
-        """Tell people, ask providers, and resume agents; at most once a second. Whether any agent was resumed."""
+        """Inform people, check providers, and resume agents, at most once a second; whether any agent was resumed."""
         if 0 <= now_ms - self._looked_at_ms < _LOOK_EVERY_MS:
             return False
         self._looked_at_ms = now_ms
@@ -86,14 +86,14 @@ class PausedAgents:
         self._service.worker.wake()
 
     async def close(self) -> None:
-        """End the questions that are under way."""
+        """Cancel the running checks."""
         for task in list(self._probes.values()):
             task.cancel()
         await asyncio.gather(*self._probes.values(), return_exceptions=True)
 
 
 async def _ask(agent: Agent, pause: AgentPause) -> Callable[[apsw.Connection], object]:
-    """What to write after asking whether the agent could work: it is resumed, or asked again later, or never."""
+    """The change after a check whether the agent can work: it is resumed, or checked again later, or never."""
     if not agent_check.can_be_asked(agent):
         return partial(agent_pauses.check_again, agent=agent.id, reason=pause.reason, check_at=None)
     async with asyncio.timeout(_PROBE_TIMEOUT_S):
@@ -106,7 +106,7 @@ async def _ask(agent: Agent, pause: AgentPause) -> Callable[[apsw.Connection], o
 
 
 def _ask_later(conn: apsw.Connection, pause: AgentPause, reason: str, now_ms: int) -> None:
-    """Ask again, the longer the pause the later."""
+    """Check again, later the longer the pause lasts."""
     wait_ms = backoff.outage_delay_ms(
         now_ms - pause.since, shortest_ms=FIRST_CHECK_MS, longest_ms=agent_pauses.LONGEST_CHECK_WAIT_MS
     )
@@ -133,7 +133,7 @@ def _has_news(conn: apsw.Connection, found: dict[str, AgentPause], *, now_ms: in
 
 
 def tell_and_end(conn: apsw.Connection, *, now_ms: int) -> None:
-    """End the pauses that are over, and tell the operator and the people who wait, each once for each pause."""
+    """End the pauses that are over, and inform the operator and waiting people, each once for each pause."""
     agent_pauses.forget_trials(conn, now_ms=now_ms)
     for pause in agent_pauses.paused(conn).values():
         agent = agents.get(conn, pause.agent)
@@ -148,7 +148,7 @@ def tell_and_end(conn: apsw.Connection, *, now_ms: int) -> None:
 
 
 def _waiting(conn: apsw.Connection, agent: str, *, now_ms: int) -> Iterator[tuple[str, Message]]:
-    """The places with a due message of a person, and the first message of each."""
+    """The places where a person's message is due, with the first message of each."""
     for _, head, is_busy, is_later, *_ in rows(conn, ready_sessions.FIRSTS, {"agent": agent, "now": now_ms}):
         message = None if is_busy or is_later else claims.readable(conn, head)
         if message is not None and message.kind in ("chat", "chat-sdk") and _is_a_persons(message):
@@ -161,7 +161,7 @@ def _is_a_persons(message: Message) -> bool:
 
 
 def _tell(conn: apsw.Connection, asked: Message, text: str, *, now_ms: int) -> None:
-    """This is not the answer: a client that waits for the answer keeps waiting."""
+    """Mark that this is not the answer: a client that waits for the answer keeps waiting."""
     new = replies.response(asked, text, agent=asked.agent, session_id=asked.session_id)
     notice = new._replace(message_id=ids.new("proactive"), in_reply_to=None, agent=None, metadata=NOTICE)
     responses.enqueue(conn, notice, now_ms=now_ms)

@@ -1,4 +1,5 @@
-"""Where a tool speaks: the place of the turn, or a destination of the agent by its name. No name, no permission."""
+"""Where a tool speaks: the place of the turn, or a named destination of the agent. A place without a name is not
+allowed."""
 
 import msgspec
 
@@ -21,12 +22,12 @@ _LISTED = 30  # destinations that an error names
 
 
 class SpeakingPlace(msgspec.Struct, frozen=True):
-    """A place where people read.
+    """A place where people read messages.
 
     Attributes:
         name: for the model.
-        asked: the message of a person that is answered there; None: nobody asked there in this turn.
-        chat: where nobody asked.
+        asked: the message of a person that is answered there; None: no message of this turn came from there.
+        chat: the chat, if *asked* is None.
     """
 
     name: str
@@ -84,7 +85,7 @@ def destination(call: ToolCall, name: str) -> Destination:
 
 
 def place(call: ToolCall, to: str | None) -> SpeakingPlace:
-    """The chat that the agent calls *to*; None: where the turn's person wrote.
+    """The destination that the agent calls *to*; None: the place of the turn's person.
 
     Raises:
         NotFound: the agent has no such destination.
@@ -151,7 +152,7 @@ def words(call: ToolCall, text: str) -> str:
 
 
 def response(call: ToolCall, there: SpeakingPlace, text: str, carried: ResponseContent | None = None) -> NewResponse:
-    """The response that says *text* there; *carried*: more of its content."""
+    """The response with *text* for that place; *carried*: further fields of its content."""
     if there.asked is not None:
         new = replies.response(there.asked, text, agent=call.agent.id, session_id=call.session.id)
         return new._replace(content=content.encode(content.decode(new.content) | (carried or {})))

@@ -7,8 +7,8 @@
                              ├── the turn made this call before ──> the same answer, and nothing is done
                              └── run, keep the answer, commit durably ──> the answer
 
-An error keeps nothing, so a repeated call tries again. A run of the turn anew has another token and other keys: what
-follows from what the first run said is decided in ``shared.queue.spoken``.
+After an error nothing is kept, so a repeated call tries again. A second run of the turn has another token and other
+keys; ``shared.queue.spoken`` decides what follows from the first run's messages.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class Caller(msgspec.Struct, frozen=True):
     """The session whose agent calls.
 
     Attributes:
-        turn: names the calls that belong together: no two of them have the same key.
+        turn: a name for calls that belong together: their keys are unique.
         claim: of the turn; None: an operator calls as the agent, outside any turn.
     """
 
@@ -108,7 +108,8 @@ class SessionToolbox:
         self._is_open = False
 
     async def call(self, name: str, given: Mapping[str, Any], *, call_id: str | None = None) -> ToolAnswer:
-        """Call a tool; never raises for what the model did wrong. A second call with *call_id* does nothing twice."""
+        """Call a tool; a mistake of the model raises nothing. A second call with the same *call_id* only repeats the
+        answer."""
         try:
             if not self._is_open:
                 return ToolAnswer(_OVER, is_error=True)
@@ -131,10 +132,10 @@ class SessionToolbox:
             return ToolAnswer(_DATABASE if isinstance(error, apsw.Error) else _BROKEN, is_error=True)
 
     def _count(self, name: str) -> None:
-        """Count the call, whatever becomes of it: a model that goes in circles makes calls that are refused.
+        """Count the call, even one that is refused: a model in a loop makes such calls.
 
         Raises:
-            WrongState: the turn has made all that it may.
+            WrongState: the turn has made its last call.
         """
         self._calls += 1
         if self._calls <= self._most_calls:
@@ -194,7 +195,7 @@ class SessionToolbox:
     def _once(
         self, conn: apsw.Connection, *, tool: Tool, checked: Arguments, key: str, brought: spoken_files.Brought
     ) -> str:
-        """The effects of the call and its answer, or the answer that it got before."""
+        """Do the call and return its answer; a repeated call gets its earlier answer."""
         call = replace(self._fenced(conn, key), file=brought.file, why_no_sound=brought.why_no_sound)
         before = tool_calls.find(conn, self._caller.turn, key)
         if before is not None:
@@ -242,9 +243,8 @@ class SessionToolbox:
 def _key(tool: Tool, checked: Arguments, call_id: str | None, *, is_in_turn: bool) -> str:
     """The key of the call in its turn: the caller's own id, and what is called.
 
-    Without an id the same arguments are the same call: a client repeats what it got no answer for, and nothing is to be
-    said twice. Where the same arguments may well mean another call (``is_repeatable``, or outside a turn), each call is
-    one of its own.
+    Without an id, equal arguments are the same call: a client repeats a call without an answer, and nothing may be said
+    twice. If equal arguments may mean another call (``is_repeatable``, or outside a turn), every call is new.
     """
     if call_id is None and (tool.is_repeatable or not is_in_turn):
         call_id = f"once_{chance.token_hex(8)}"

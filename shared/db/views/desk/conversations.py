@@ -1,7 +1,7 @@
 """The conversations by their last activity, and people and chats by name.
 
-No index holds the instants of a chat, because it would cost every message: the newest rows of all chats are read, and
-what was quiet for longer comes after, the newest chat first.
+An index of the last activity would cost every message time. So the newest rows of all chats are read; chats without one
+of these come after, the newest chat first.
 """
 
 import json
@@ -18,9 +18,9 @@ _SHOWN = 120  # characters of a text
 
 
 class TalkPlace(TypedDict):
-    """A chat; *lastAt*, *lastText*, *lastBy*: what was said there last, null where that is long ago.
+    """A chat; *lastAt*, *lastText*, *lastBy*: its last text, null if that is long ago. *open*: how many of its newest
 
-    *open*: of its newest messages those that wait or run. *dead*: and those that are dead.
+    messages wait or run. *dead*: how many of them are dead.
     """
 
     id: int
@@ -36,7 +36,7 @@ class TalkPlace(TypedDict):
 
 
 class FoundPerson(TypedDict):
-    """Somebody who is known here. *chatId*: of the direct chat, if there is one."""
+    """A known person. *chatId*: the direct chat, if there is one."""
 
     channel: str
     senderId: str
@@ -45,7 +45,7 @@ class FoundPerson(TypedDict):
 
 
 class Found(TypedDict):
-    """What has the words in its name, or as its id."""
+    """The chats and people with the words in the name, or as the id."""
 
     chats: list[TalkPlace]
     people: list[FoundPerson]
@@ -83,7 +83,7 @@ _RESPONSES = """
 
 
 def latest(conn: apsw.Connection, *, limit: int, now_ms: int) -> list[TalkPlace]:
-    """The conversations in which something was said last, and then the others, the newest chat first."""
+    """The conversations by their last text, then the others, the newest chat first."""
     with savepoint(conn):
         last, counts = _last_lines(conn, now_ms)
         active = sorted(last, key=lambda chat: -last[chat][0])[:limit]
@@ -101,7 +101,7 @@ def _last_lines(
 ) -> tuple[dict[int, tuple[int, str, str]], dict[int, tuple[int, int]]]:
     """By chat: what was said last (when, what, by whom), and how many messages are open and dead.
 
-    What is planned is not said yet.
+    Messages that are planned for later do not count.
     """
     said = rows(conn, _SAID, {"looked": LOOKED_AT, "now": now_ms})
     asked = {id_: chat for chat, id_, *_ in said}
