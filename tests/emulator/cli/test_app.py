@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from emulator.base import fakes
 from emulator.base.clock_page import ClockPage
 from emulator.base.hints import command_line
 from emulator.base.state import FolderLock, StateFolder
@@ -52,7 +53,7 @@ def test_chat_knows_its_platforms(tmp_path: Path) -> None:
     refused = runner.invoke(app, ["chat", "icq", "--state", str(tmp_path)])
 
     assert refused.exit_code == 64
-    assert "telegram or discord" in refused.stderr
+    assert f"choose {fakes.names()}" in refused.stderr
 
 
 def test_chat_takes_its_text_once(tmp_path: Path) -> None:

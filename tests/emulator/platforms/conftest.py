@@ -22,6 +22,8 @@ from emulator.base.fakes import PLATFORMS
 from emulator.platforms import Platforms, PlatformsConfig
 from emulator.platforms.discord import schema as discord_schema
 from emulator.platforms.telegram import schema as telegram_schema
+from shared.channels import registry
+from shared.channels.base import WebhookRequest
 from tests.infra.processes import kept_port
 
 NOW = 1_795_168_000_000
@@ -82,13 +84,18 @@ Answer = Callable[[Got], Awaitable[web.StreamResponse] | web.StreamResponse]
 
 @dataclass
 class Endpoint:
-    """Plays our functions: records every request, and answers with the script."""
+    """Plays our functions: records every request, and answers with the script.
 
+    A platform without a script gets the answer of its adapter, which has the settings *environment*.
+    """
+
+    clock: ManualClock
     app_key: str = ""
     telegram: Answer = field(default=lambda got: web.Response())
     discord: Answer = field(default=lambda got: web.json_response({"type": 5}))
     got: list[Got] = field(default_factory=list)
     checks_signatures: bool = True
+    environment: dict[str, str] = field(default_factory=dict)
     _news: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def on_telegram(self, request: web.Request) -> web.StreamResponse:
@@ -105,6 +112,16 @@ class Endpoint:
         if json.loads(raw)["type"] == 1:
             return web.json_response({"type": 1})
         return await self._answer(request, self.discord)
+
+    async def on_other(self, request: web.Request) -> web.StreamResponse:
+        with pytest.MonkeyPatch.context() as environ:
+            for name, value in self.environment.items():
+                environ.setenv(name, value)
+            adapter = registry.get.__wrapped__(request.match_info["platform"])
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        given = WebhookRequest(request.method, dict(request.query), headers, await request.read())
+        reply = adapter.receive(given, now_ms=self.clock.now_ms()).reply
+        return web.Response(status=reply.status, body=reply.body, content_type=reply.content_type)
 
     async def _answer(self, request: web.Request, script: Answer) -> web.StreamResponse:
         raw = await request.read()
@@ -126,7 +143,7 @@ class World:
     """The fakes, the endpoint and the clock of one scenario."""
 
     def __init__(self, state: Path, clock: ManualClock, options: dict[str, Any]) -> None:
-        self.clock, self.endpoint = clock, Endpoint()
+        self.clock, self.endpoint = clock, Endpoint(clock)
         self._state, self._options = state, options
         self._runner: web.AppRunner | None = None
         self._kept, self._port = kept_port()  # of the platforms, also after a restart
@@ -140,6 +157,7 @@ class World:
         app = web.Application()
         app.router.add_post("/telegram", self.endpoint.on_telegram)
         app.router.add_post("/discord", self.endpoint.on_discord)
+        app.router.add_route("*", "/{platform}", self.endpoint.on_other)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         sock = bound()
@@ -157,7 +175,7 @@ class World:
     async def start(self, **changes: Any) -> None:
         self.platforms = Platforms(replace(self.config, **changes))
         await self.platforms.start(bound(self._port))
-        self.env = self.platforms.environment()
+        self.env = self.endpoint.environment = self.platforms.environment()
         self.endpoint.app_key = self.env["DISCORD_PUBLIC_KEY"]
 
     async def restart(self, **changes: Any) -> None:

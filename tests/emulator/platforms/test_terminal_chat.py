@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from emulator.base import fakes
 from emulator.base.errors import EmulatorError
 from emulator.base.hints import command_line
 from emulator.cli import chat, chat_commands, chat_events
@@ -190,7 +191,7 @@ def test_an_error_of_the_terminal_chat_says_what_is_wrong(play, capsys):
                 f"nothing answers at http://127.0.0.1:9; start it with `{command_line('run')}`\n",
                 {"base_url": "http://127.0.0.1:9"},
             ),
-            (64, "there is no platform 'pigeon'; choose telegram or discord\n", {"platform": "pigeon"}),
+            (64, f"there is no platform 'pigeon'; choose {fakes.names()}\n", {"platform": "pigeon"}),
             (66, "Ana is in no chat 'Dinner'; chats with Ana: Lunch group\n", {"chat": "Dinner"}),
             (66, "there is no button to press: no message here has one\n", {"once": "/press"}),
             (

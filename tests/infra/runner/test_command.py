@@ -121,7 +121,7 @@ def test_an_unusable_database_is_one_log_line_without_a_traceback(start, environ
     assert "Traceback" not in "".join(process.out + process.err)
 
 
-UNKEPT = {"replicated": "POSTROOM_LITESTREAM_SOCKET", "telegramm=replicated": "known: api, discord, telegram"}
+UNKEPT = {"replicated": "POSTROOM_LITESTREAM_SOCKET", "telegramm=replicated": "known: api, discord, "}
 
 
 @pytest.mark.parametrize(("durability", "sentence"), UNKEPT.items(), ids=UNKEPT)

@@ -34,7 +34,7 @@ def test_new_chats_of_an_account_belong_to_the_agent_whose_bot_it_is(conn, clerk
 @pytest.mark.parametrize(
     ("platform", "word", "agent", "error", "words"),
     [
-        ("pigeon", "loft", None, ConfigInvalid, "discord, telegram"),
+        ("pigeon", "loft", None, ConfigInvalid, "known: discord, "),
         ("telegram", "", None, ConfigInvalid, "first account"),
         ("telegram", "No", None, ConfigInvalid, "can't name an account"),
         ("telegram", "sales", "nobody", NotFound, "nobody"),

@@ -42,16 +42,22 @@ def show_account(api: RestClient, account: Name) -> CommandResult:
     return result(found, FactList(facts))
 
 
+def _known(platform: str) -> str:
+    if platform not in PLATFORMS:
+        raise typer.BadParameter(unknown(platform))
+    return platform
+
+
 @command(app, "add")
 def add_account(
     api: RestClient,
-    platform: Annotated[str, typer.Argument(metavar="PLATFORM", help="The platform of the bot or app.")],
+    platform: Annotated[
+        str, typer.Argument(metavar="PLATFORM", help="The platform of the bot or app.", callback=_known)
+    ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="A word for it, such as sales.")],
     agent: Agent = None,
 ) -> CommandResult:
     """Add a further bot or app of a platform. On a running emulator it works at once, with a chat page."""
-    if platform not in PLATFORMS:
-        raise errors.UsageError(unknown(platform))
     made = api.post("accounts", body={"platform": platform, "name": name, **({"agent": agent} if agent else {})})
     account = made["account"]
     if api.state is not None:

@@ -39,6 +39,6 @@ def test_what_can_not_be_done_is_said_in_words(postroom: Postroom) -> None:
     assert "first account" in postroom.refused("accounts", "remove", "telegram", code=1)
     assert "`" in postroom.refused("accounts", "show", "telegram.gone", code=DOES_NOT_EXIST)
     refused = postroom.run("accounts", "add", "pigeon", "x", code=2).stderr
-    assert "'pigeon' is not one of" in refused
+    assert "no platform 'pigeon'; choose" in refused
     assert "Value error" not in refused
     assert "either --agent" in postroom.refused("accounts", "set", "telegram", code=USAGE)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.channels import account_secrets
+from shared.channels import account_secrets, registry
 from shared.core.settings import Settings
 from shared.roster import account_tokens
 from tests.api_client import ask, get, made, post
@@ -19,7 +19,7 @@ def add(serving, **fields):
 
 def test_the_first_account_of_each_platform_is_there_without_being_added(serving, conn):
     found = named(serving)
-    assert sorted(found) == ["discord", "telegram"]
+    assert sorted(found) == sorted(registry.PLATFORMS)
     assert found["telegram"]["variables"] == ["TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET"]
     assert found["telegram"]["address"] == "/webhooks/telegram"
 
@@ -47,7 +47,7 @@ def test_an_account_becomes_an_agents_own_and_everybodys_again(serving, conn):
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "words"),
     [
-        ("POST", "/api/accounts", {"platform": "pigeon", "name": "loft"}, 400, "discord, telegram"),
+        ("POST", "/api/accounts", {"platform": "pigeon", "name": "loft"}, 400, ", ".join(sorted(registry.PLATFORMS))),
         ("POST", "/api/accounts", {"platform": "telegram", "name": "Sa les"}, 400, "can't name an account"),
         ("POST", "/api/accounts", {"platform": "telegram", "name": "telegram"}, 400, "first account"),
         ("POST", "/api/accounts", {"platform": "telegram", "name": "sales", "agent": "no"}, 404, "no agent"),
@@ -73,7 +73,7 @@ def test_a_removed_account_takes_its_tokens_along_and_leaves_its_chats(serving, 
     assert "telegram.sales" in account_secrets.read(tokens)
     assert ask(serving, "DELETE", "/api/accounts/telegram.sales?force=true").status_code == 200
     assert account_secrets.read(tokens) == {}
-    assert sorted(named(serving)) == ["discord", "telegram"]
+    assert sorted(named(serving)) == sorted(registry.PLATFORMS)
     assert column(conn, "SELECT channel FROM chats") == ["telegram.sales"]
 
 

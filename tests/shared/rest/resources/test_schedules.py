@@ -267,7 +267,7 @@ NOWHERE = {
     "a chat where the agent may not send": ({"chatId": 2}, 409, "agent coder may not send to chat 2"),
     "a user whom the agent may not write to": ({"userId": 1}, 409, "agent coder may not send to chat"),
     "a chat that the bot has left": ({"chatId": 3}, 409, "chat 3 is inactive"),
-    "a chat of no platform": ({"chatId": 4}, 409, "answers in chat 4 are not sent: 'api' is none of discord, telegram"),
+    "a chat of no platform": ({"chatId": 4}, 409, "answers in chat 4 are not sent: 'api' is none of discord, "),
     "two": ({"chatId": 1, "userId": 1}, 400, "one chat gets the answer: give only one of chatId,"),
     "a chat and a sender": ({"chatId": 1, "senderId": "5"}, 400, "one chat gets the answer: give only one of chatId,"),
 }
