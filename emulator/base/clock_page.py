@@ -21,11 +21,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from emulator.base.errors import InvalidInput
 from shared.core.time import clock
 from shared.core.time.durations import time_span
 
 _BYTES = 16
 _NEAR_MS = 1000
+_LAST_MS = 253_402_300_799_999  # of the year 9999
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,11 @@ class ClockPage:
     """The file, mapped into this process. The emulator alone writes it, and while none runs, its commands."""
 
     def __init__(self, path: Path) -> None:
-        """Map the file; make it first, with the machine's clock, where it is missing or too short."""
+        """Map the file; make it first, with the machine's clock, where it is missing or too short.
+
+        Raises:
+            InvalidInput: its numbers are no time.
+        """
         try:
             with path.open("a+b") as file:
                 if file.seek(0, 2) < _BYTES:
@@ -85,6 +91,8 @@ class ClockPage:
                 raise
             with path.open("rb") as file:  # `emulator status` tells of such a disk
                 self._numbers = memoryview(mmap.mmap(file.fileno(), _BYTES, access=mmap.ACCESS_READ)).cast("q")
+        if not 0 <= self.now_ms() <= _LAST_MS:
+            raise InvalidInput(f"{path} is damaged: delete it while no emulator runs; then the clock is the machine's")
 
     def follow(self) -> None:
         """From now on this process tells the time by this clock."""

@@ -59,6 +59,8 @@ class PlainGroup(TyperGroup):
         except typer.BadParameter as error:
             error.message = without_prefix(error.message)
             raise
+        except EmulatorError as error:
+            fail(str(error), error.exit_code)
         except OSError as error:
             if error.errno == errno.EPIPE:  # `| head`: typer ends the command
                 raise

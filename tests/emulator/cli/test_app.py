@@ -124,6 +124,23 @@ def test_what_the_system_refuses_is_a_sentence(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("words", [("doctor",), ("clock", "show"), ("run",)])
+def test_a_damaged_clock_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
+    state = StateFolder(tmp_path / ".emulator")
+    state.prepare()
+    state.clock.write_bytes(b"garbage{{{garbage{{{")
+    command = [sys.executable, "-m", "emulator", *words, "--state", str(state.path)]
+
+    refused = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=30, cwd=Path(__file__).parents[3]
+    )
+
+    assert (refused.returncode, refused.stderr) == (
+        65,
+        f"error: {state.clock} is damaged: delete it while no emulator runs; then the clock is the machine's\n",
+    )
+
+
 @pytest.mark.skipif(not containment.available().is_leash, reason="there is no bubblewrap on this host")
 def test_on_a_disk_that_can_only_be_read_commands_still_tell(tmp_path: Path) -> None:
     """As after an error of the disk: the kernel lets nobody write there any more."""
