@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from emulator.proving import promises, row_promises
 from emulator.proving.ledger import DOUBTS
-from shared.queue.endings import STILL_WORKING
+from shared.queue.endings import NOT_SENT, STILL_WORKING
 from shared.queue.turns import APOLOGY
 from shared.turns.run.agent_run import BEGUN_ANEW
 from tests.simulation import row_checks, sent_files
@@ -148,8 +148,12 @@ def _answered(query: Query, platforms: Sequence[Platform], lines: Mapping[str, L
     answers: dict[str, list[str]] = defaultdict(list)
     asked = {f"{line.button.removesuffix('yes')}?" for line in lines.values() if line.button}  # of the first of a batch
     texts = "message_id NOT IN (SELECT message_id FROM messages WHERE files != '[]')"  # else see `sent_files`
+    notices = (*asked, STILL_WORKING, NOT_SENT)  # or cards; the last one only where all before it is dead
+    living = f"SELECT message_id FROM responses WHERE status != 'dead' AND message != '{NOT_SENT}'"
+    arrives = {id_ for (id_,) in query(living)}
     for message_id, text in query(f"SELECT message_id, message FROM responses WHERE {_SAID} AND {texts} ORDER BY id"):
-        if text not in (*asked, STILL_WORKING) and not message_id.startswith("proactive_"):  # else a card, or a notice
+        is_notice = text in notices and not (text == NOT_SENT and message_id in arrives)
+        if not is_notice and not message_id.startswith("proactive_"):
             answers[message_id].append(text.removesuffix(f"\n\n{BEGUN_ANEW}"))
     inner = "kind = 'system' OR channel IN ('internal', 'chatroom')"  # what no person wrote
     for message_id, text, status, is_inner in query(
