@@ -201,8 +201,7 @@ class Ingest(FunctionService):
             return []
 
     def _kick_once(self, *names: str) -> None:
-        """Kick before anything else, once for all events of a commit: their requests resume in one turn of the event
-        loop."""
+        """Kick before anything else, and once for all events of a commit, whose requests resume together."""
         if not names:
             return
         if not self._kicked:

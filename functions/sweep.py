@@ -152,8 +152,7 @@ class Sweep(FunctionService):
             await self._count_in_thread(swept, name, do)
 
     async def _bound_waits(self, swept: Swept, now_ms: int, until_s: float) -> None:
-        """After the clock was set back, let no row wait longer because of that. Usually there is none, and nothing is
-        written."""
+        """After the clock was set back, let no row wait longer because of that. Usually nothing is written."""
         name, lease_ms = "bounded_waits", self.settings.lease_ms
         count = partial(waits.count, lease_ms=lease_ms, now_ms=now_ms)
         await self._count_in_thread(swept, name, lambda: count(self._reader()))
@@ -304,8 +303,7 @@ class Sweep(FunctionService):
         return after
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        """Do *work* in another thread, after the work of a sweep that was cut off, because both use the same
-        connections."""
+        """Do *work* in another thread, after that of a sweep that was cut off: both use the same connections."""
         await self._thread_is_free()
         self.in_thread = doing = asyncio.ensure_future(asyncio.to_thread(work))
         return await asyncio.shield(doing)

@@ -20,7 +20,6 @@ from shared.db.replica.object_store import open_store
 from shared.db.replica.positions import litestream
 
 MIGRATIONS = Path(__file__).parents[2] / "shared" / "db" / "migrations"
-DAY_MS = 86_400_000
 NOON = 1_760_011_200_000  # 2025-10-09 12:00 UTC
 
 

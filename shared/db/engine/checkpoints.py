@@ -128,8 +128,7 @@ def begins_again(conn: apsw.Connection) -> bool:
 
 
 def _catch_up(conn: apsw.Connection, sync: Callable[[int], None]) -> None:
-    """Checkpoint a few times, until no commit came meanwhile: each moves only the commits that came during the one
-    before."""
+    """Checkpoint a few times, until no commit came meanwhile; each moves what came during the one before."""
     last = -1
     for _ in range(_CATCH_UPS):
         conn.wal_checkpoint()  # PASSIVE; the log may be longer when it returns

@@ -4,7 +4,6 @@ There are four kinds of tokens, and none is counted twice: ``input`` has no toke
 """
 
 import json
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import apsw
@@ -100,14 +99,8 @@ def add(
     conn: apsw.Connection, name: TurnName, model: str, paid_by: PaidBy, tokens: Tokens, cost: int | None, *, now_ms: int
 ) -> None:
     """Add the tokens of one request to its turn's row. *cost*: in micro-dollars, or None where no price is known."""
-    named = (name.turn, name.agent, name.session, _as_json(name.messages), name.origin)
+    named = (name.turn, name.agent, name.session, json.dumps(name.messages), name.origin)
     conn.execute(ADD, (*named, model, paid_by, 1, *tokens, cost, now_ms, now_ms))
-
-
-@lru_cache(maxsize=256)
-def _as_json(messages: tuple[str, ...]) -> str:
-    """The list as it is stored; a turn makes many requests."""
-    return json.dumps(messages)
 
 
 def correct(

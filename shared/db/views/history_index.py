@@ -148,8 +148,7 @@ class HistoryIndexer:
                 conn.executemany("DELETE FROM lines WHERE id = ?", gone)
 
     def _opened(self, reader: apsw.Connection) -> apsw.Connection:
-        """The index of these rows. It is emptied if it was built from others: a restored database gives old ids to
-        other lines."""
+        """The index of these rows; emptied if it was built from others: a restore gives old ids to other lines."""
         conn = self._connected()
         told, epoch = _about(conn), meta.get(reader, "epoch") or ""
         newest = scalar(reader, "SELECT ifnull(max(id), 0) FROM agent_messages") or 0

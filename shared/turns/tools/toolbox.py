@@ -108,8 +108,7 @@ class SessionToolbox:
         self._is_open = False
 
     async def call(self, name: str, given: Mapping[str, Any], *, call_id: str | None = None) -> ToolAnswer:
-        """Call a tool; a mistake of the model raises nothing. A second call with the same *call_id* only repeats the
-        answer."""
+        """Call a tool; a mistake of the model raises nothing. A second call with *call_id* repeats the answer."""
         try:
             if not self._is_open:
                 return ToolAnswer(_OVER, is_error=True)

@@ -2,8 +2,6 @@
 
 from emulator.platforms.bus import KEEP, EventBus
 
-NOTE = {"platform": "telegram", "chat": "5000000001", "person": "5000000001", "text": "hi"}
-
 
 def test_a_reader_gets_what_came_after_its_mark():
     bus = EventBus()

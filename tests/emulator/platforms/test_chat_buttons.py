@@ -8,7 +8,6 @@ from emulator.cli import chat
 from tests.emulator.platforms.terminals import ANA, CHANNEL, DM, replying, terminal
 
 KEYS = {"inline_keyboard": [[{"text": "Yes", "callback_data": "7.0"}, {"text": "No", "callback_data": "7.1"}]]}
-NOBODY = "http://127.0.0.1:9"
 GROUP, BEN = "-4001002003", "5000000002"
 
 

@@ -8,7 +8,7 @@ from aiohttp import web
 from emulator.cli import chat, chat_events
 from emulator.cli.chat_events import ChatEvent
 
-ANA, DM, CHANNEL = "5000000001", "1290000000000000400", "1290000000000000200"
+ANA, DM = "5000000001", "1290000000000000400"
 
 
 def terminal(world, once, platform="telegram", **more):

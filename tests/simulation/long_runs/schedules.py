@@ -59,10 +59,6 @@ class Planned:
             day += _DAY
 
 
-def _is_last(day: date) -> bool:
-    return (day + _DAY).day == 1
-
-
 # None of them is due on a Friday between 7:00 and 8:00 UTC, when a week ends.
 PLANNED = (
     Planned("morning", "100", "15 10 * * *", "Europe/Berlin", "catch_up", (time(10, 15),)),

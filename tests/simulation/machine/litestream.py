@@ -17,7 +17,6 @@ from tests.simulation.machine.disk import Disk
 from tests.simulation.machine.loop import LANE, SimulatedLoop, context_of
 from tests.simulation.machine.wires import Asked, Told, Wires
 
-_LOOKS_S = 1.0
 _FOR_EVER_S = 1e9
 
 

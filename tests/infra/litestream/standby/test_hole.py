@@ -23,7 +23,6 @@ from tests.liveness import freeze
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 NOW = 1_700_000_000_000
-PATIENCE_S = 90.0  # Litestream compacts each 30 s, and finds the hole then
 
 
 class Host:

@@ -22,7 +22,6 @@ from tests.liveness import is_alive
 
 assert netns_listener  # its code runs in other processes
 
-HELD = next(iter(CONTAINMENTS.values()))
 HAS_LEASH = pytest.mark.parametrize("held", [each for each in CONTAINMENTS.values() if each.is_leash])
 PORT = 4100
 ASKS = """

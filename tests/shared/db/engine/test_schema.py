@@ -10,7 +10,6 @@ from shared.roster.new_database import prepare_database
 from tests.support import make_agent
 
 DEEP = 50_000
-LOG = "INSERT INTO audit SELECT NEW.message FROM messages"
 
 
 def foreign(path, *statements):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.emulator.platforms.conftest import check_form
 
-ANA, BEN, DM, CHANNEL = "80000000000000001", "80000000000000002", "1290000000000000400", "1290000000000000200"
+ANA, CHANNEL = "80000000000000001", "1290000000000000200"
 INTENTS = 1 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 13
 BEAT_MS = 41_250
 FORMS = {"MESSAGE_CREATE": "message_create", "MESSAGE_REACTION_ADD": "reaction_add"}

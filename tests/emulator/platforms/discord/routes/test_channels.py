@@ -8,7 +8,7 @@ import pytest
 
 from tests.emulator.platforms.telegram.pictures import png
 
-ANA, BEN, DM, CHANNEL = "80000000000000001", "80000000000000002", "1290000000000000400", "1290000000000000200"
+BEN, CHANNEL = "80000000000000002", "1290000000000000200"
 MESSAGES = f"/channels/{CHANNEL}/messages"
 
 

@@ -45,10 +45,6 @@ def give_up(conn, key):
     return note(conn, key)
 
 
-def size(conn, text):
-    return len(text)
-
-
 def echo(conn, text):
     return text
 
