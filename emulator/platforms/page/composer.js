@@ -11,15 +11,19 @@ function drawComposer(c) {
   box.placeholder = aimed?.what === "edit" ? "New text" : `Message as ${personOf(person).name}`;
   $("#files").disabled = !can("files");
 }
+let unsent = "";   // what stood in the field before an edit, and comes back after it
 function aim(what, message) {
+  if (aimed?.what === "edit") box.value = unsent;
+  unsent = box.value;
   aimed = {what, message};
-  if (what === "edit") { box.value = message.text; fit(); }
+  if (what === "edit") box.value = message.text;
+  fit();
   drawTarget();
   box.focus();
 }
 function unaim() {
   if (!aimed) return;
-  if (aimed.what === "edit") { box.value = ""; fit(); }
+  if (aimed.what === "edit") { box.value = unsent; fit(); }
   aimed = null;
   drawTarget();
 }
@@ -65,15 +69,16 @@ function formOf(text, more) {
   return form;
 }
 async function send() {
-  const text = box.value, files = pending, target = aimed, more = can("commands") && target?.what !== "edit" ? discordBody(text) : {};
+  const text = box.value, files = pending, target = aimed, isEdit = target?.what === "edit", more = can("commands") && !isEdit ? discordBody(text) : {};
   if (!more || (!text.trim() && !files.length && !more.command) || !chat) return;
-  const body = files.length ? formOf(text, more) : target?.what === "edit" ? {chat, message: target.message.id, person, text} : {...where(), text, ...more};
-  box.value = ""; pending = []; aimed = null;
+  const body = files.length ? formOf(text, more) : isEdit ? {chat, message: target.message.id, person, text} : {...where(), text, ...more};
+  box.value = isEdit ? unsent : ""; pending = []; aimed = null;
   fit(); drawPending(); drawTarget(); drawCommands();
   goLow();
   box.focus();   // now: the person may be elsewhere when the answer comes
-  if (!await post(target?.what === "edit" && !files.length ? "edit" : "say", body)) {
-    box.value = [text, box.value].filter(Boolean).join("\n"); pending = [...files, ...pending]; aimed ??= target;   // what was written meanwhile stays
+  if (!await post(isEdit && !files.length ? "edit" : "say", body)) {
+    if (isEdit && !aimed) { unsent = box.value; box.value = text; } else box.value = [text, box.value].filter(Boolean).join("\n");   // what was written meanwhile stays
+    pending = [...files, ...pending]; aimed ??= target;
     fit(); drawPending(); drawTarget();
   }
 }

@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from tests.emulator.platforms.conftest import bound
-from tests.emulator.platforms.page.conversation import ANA, BODIES, GROUP, ROWS, say
+from tests.emulator.platforms.page.conversation import ANA, BODIES, GROUP, ROWS, act, say
 
 pytestmark = pytest.mark.browser
 
@@ -115,6 +115,29 @@ def test_what_is_written_while_a_message_is_refused_stays(browse):
         assert await tab.run("document.querySelector('#text').value") == "first\nsecond"
         assert await tab.run("document.querySelector('.unwell').hidden"), "that is for Postroom's own health"
         tab.problems.clear()
+
+    browse(scenario)
+
+
+def test_what_was_written_before_an_edit_comes_back_after_it(browse):
+    field = "document.querySelector('#text').value"
+
+    async def scenario(world, tab):
+        await say(tab, "first")
+        await tab.click("#text")
+        await tab.type("half a thought")
+        await act(tab, "Edit")
+        assert await tab.run(field) == "first"
+        await act(tab, "Reply")
+        assert await tab.run(field) == "half a thought"
+        await act(tab, "Edit")
+        await tab.press("Escape")
+        assert await tab.run(field) == "half a thought"
+        await act(tab, "Edit")
+        await tab.type(", and better")
+        await tab.press("Enter")
+        await tab.until(f"{BODIES}.at(-1) === 'first, and better'")
+        assert await tab.run(field) == "half a thought"
 
     browse(scenario)
 
