@@ -19,6 +19,7 @@ from tests.simulation.judging import LEASE_MS, Audit, fingerprint
 from tests.simulation.kinds import parts_of
 from tests.simulation.machine.computer import Computer, Keeping
 from tests.simulation.machine.process import Answer, Process, Reset
+from tests.simulation.machine.working import OneWorks
 from tests.simulation.outcome import Outcome
 from tests.simulation.parts import WorldPart
 from tests.simulation.people.writing import People
@@ -62,6 +63,8 @@ class World:
         if any(isinstance(part, Pruning) for part in self._parts):
             self.computer.keeping = Keeping(begin_keeping, stop_keeping)
         self.computer.loop.set_exception_handler(self._note_unread)
+        self._one_works = OneWorks(self._fail)
+        self.computer.loop.on_task = self._one_works.look
         self._writing: list[asyncio.Task[None]] = []
         self._put_settings()
 
@@ -242,5 +245,5 @@ class World:
         for part in self._parts:
             self._fail(part.problems(query, is_history_whole=self.computer.losses == 0))
             self.outcome.counts += part.counts(query)
-        self.outcome.counts += self.computer.counts() + self._breaking.counts
+        self.outcome.counts += self.computer.counts() + self._breaking.counts + self._one_works.counts()
         self.outcome.hash = fingerprint(self.computer)

@@ -69,7 +69,9 @@ class _Promise(asyncio.Future[Any]):
         return self.number
 
 
-class _NumberedTask(asyncio.Task[Any]):
+class NumberedTask(asyncio.Task[Any]):
+    """A task that hashes likewise, and knows its lane."""
+
     def __init__(self, number: int, lane: Lane, coro: Coroutine[Any, Any, Any], **given: Any) -> None:
         self.number, self.lane = number, lane  # first: the loop's list of tasks hashes it
         super().__init__(coro, **given)
@@ -99,6 +101,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._polled: dict[int, object] = {}
         self._poll = select.poll()
         self.on_step: Callable[[], None] = lambda: None  # after each callback
+        self.on_task: Callable[[NumberedTask], None] = lambda _: None  # before it begins
         self._grave: list[object] = []  # of the dead: what nothing refers to would be closed, and would run on
 
     # What the world does with it.
@@ -149,7 +152,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def create_task(self, coro: Any, *, name: str | None = None, context: Any = None, **_: Any) -> "asyncio.Task[Any]":
         self._numbers += 1
         lane = LANE.get() if context is None else context[LANE]
-        return _NumberedTask(self._numbers, lane, coro, loop=self, name=name, context=context)
+        task = NumberedTask(self._numbers, lane, coro, loop=self, name=name, context=context)
+        self.on_task(task)
+        return task
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
