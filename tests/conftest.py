@@ -32,6 +32,22 @@ def pytest_configure():
     os.environ.setdefault("JDK_JAVA_OPTIONS", QUICK_JAVA)
 
 
+UMASK = os.umask(0o077)
+os.umask(UMASK)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item, nextitem):
+    """No test leaves another umask to what follows in its process. Jobs of Spark and their session narrow it."""
+    done = yield
+    left, is_of_spark = os.umask(UMASK), item.nodeid.startswith(SPARK)
+    if is_of_spark and nextitem is not None and nextitem.nodeid.startswith(SPARK):
+        os.umask(left)
+    elif left != UMASK and not is_of_spark:
+        pytest.fail(f"it leaves the umask {left:03o}, and it was {UMASK:03o}")
+    return done
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector):
     """Let each of several processes begin to collect at another place of a folder.
