@@ -196,11 +196,11 @@ def is_supported() -> bool:
 
 
 def _can_listen(pid: int) -> bool:
-    line, process = _start(_MAKER)
-    namespace = _network_of(pid)
-    with process, line, contextlib.closing(os.fdopen(namespace)):
-        line.settimeout(_LIMIT_S)
-        socket.send_fds(line, [b"%d" % _PROBE_PORT], [namespace])
-        _receive(line).close()
-        line.close()
+    with contextlib.closing(os.fdopen(_network_of(pid))) as namespace:
+        line, process = _start(_MAKER)
+        with process, line:
+            line.settimeout(_LIMIT_S)
+            socket.send_fds(line, [b"%d" % _PROBE_PORT], [namespace.fileno()])
+            _receive(line).close()
+            line.close()
     return True

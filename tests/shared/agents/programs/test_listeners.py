@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from shared.agents.programs import containment, netns_listener
+from emulator.proving.child import children_of
+from shared.agents.programs import containment, listeners, netns_listener
 from shared.agents.programs.containment import GatewaySocket, ProgramCommand
 from shared.agents.programs.listeners import Listeners
 from shared.agents.programs.process import Program
@@ -140,6 +141,14 @@ def test_a_process_with_the_network_of_this_host_gets_no_socket():
 
     with pytest.raises(ProcessLookupError):
         asyncio.run(what())
+
+
+def test_a_look_at_a_sandbox_that_is_gone_leaves_no_process():
+    """Python warns of a process that nobody waits for, in whatever test runs then."""
+    before = children_of(os.getpid())
+    with pytest.raises(ProcessLookupError):
+        listeners._can_listen(os.getpid())  # as if it were a sandbox that has the network of this process
+    assert children_of(os.getpid()) == before
 
 
 DIES_ONCE = """
