@@ -281,6 +281,17 @@ def instance_in(state: Path) -> dict[str, Any]:
     return instance
 
 
+def no_answer(instance: Mapping[str, Any], state: Path) -> EmulatorError:
+    """The error of an emulator that runs and does not answer; and why, where the kernel knows it."""
+    from shared.db.engine.writer_process.remote import STOPPED, why_it_hangs  # late: few commands meet it
+
+    pid = instance["pid"]
+    why = why_it_hangs(pid, STOPPED)
+    next_ = f"`kill -CONT {pid}` lets it go on" if why else f"`{command_line('logs', state)}` shows its last lines"
+    said = f"emulator[{pid}] does not answer at {instance['urls']['gateway']}"
+    return errors.NotReady(f"{said}: {why or 'it hangs, or this machine is very busy'}. {next_}")
+
+
 def _check_one(folder: Path | None, url: str | None, environ: Mapping[str, str]) -> None:
     if folder is not None and url not in (None, environ.get(URL)):
         raise errors.UsageError("--state and --url name two different Postrooms: use only one of them")

@@ -7,7 +7,6 @@ from typing import Any
 
 import typer
 
-from emulator.base import errors
 from emulator.base.errors import EmulatorError, ExitCode
 from emulator.cli import client, output
 from emulator.cli.client import RestClient
@@ -29,7 +28,7 @@ def _of_emulator(state: Path) -> CommandResult:
     instance = client.instance_in(state)
     facts = client.get_json(instance["urls"]["gateway"], "/_emulator/status", client.door_headers(instance))
     if facts is None:
-        raise errors.NotReady(f"emulator[{instance['pid']}] does not answer at {instance['urls']['gateway']}")
+        raise client.no_answer(instance, state)
     is_api_up = any(each["up"] for each in facts["functions"] if each["name"] == "api")
     known = _read_status(state) if is_api_up else {}  # the emulator has waited for an API that hangs
     facts["channels"], facts["proven"] = known.get("channels", {}), (known.get("replica") or {}).get("provenRestore")

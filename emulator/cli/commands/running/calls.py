@@ -125,7 +125,7 @@ def read_status(state: Path) -> dict[str, Any]:
     instance = client.instance_in(state)
     found = client.get_json(instance["urls"]["gateway"], "/_emulator/status", client.door_headers(instance))
     if found is None:
-        raise errors.NotReady(f"emulator[{instance['pid']}] does not answer at {instance['urls']['gateway']}")
+        raise client.no_answer(instance, state)
     return dict(found)
 
 

@@ -2,7 +2,11 @@
 
 import io
 import json
+import os
+import re
+import signal
 import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +124,27 @@ def test_an_api_that_hangs_is_not_waited_for_twice(tmp_path: Path, is_up: bool, 
     finally:
         lock.release()
     assert [path for _, path, *_ in asked] == ["/_emulator/status", *asked_api]
+
+
+def test_an_emulator_that_does_not_answer_is_named_with_why_and_what_next(tmp_path: Path) -> None:
+    state = StateFolder(tmp_path / ".emulator")
+    state.prepare()
+    lock = FolderLock(state)
+    lock.take()
+    url = "http://127.0.0.1:1"
+    with subprocess.Popen(["sleep", "60"]) as process:
+        instance = {"pid": process.pid, "urls": {"gateway": url, "api": url}, "environment": {}}
+        replace_text(state.instance_file, json.dumps(instance))
+        said = f"emulator[{process.pid}] does not answer at {url}: "
+        with pytest.raises(errors.NotReady, match=re.escape(f"{said}it hangs, or this machine is very busy. `")):
+            status._of_emulator(state.path)
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+        stopped = f"{said}it is stopped, as by SIGSTOP. `kill -CONT {process.pid}` lets it go on"
+        with pytest.raises(errors.NotReady, match=re.escape(stopped)):
+            status._of_emulator(state.path)
+        process.kill()
+    lock.release()
 
 
 LAG = "the bucket does not answer"
