@@ -156,15 +156,17 @@ def describe(facts: Mapping[str, Any]) -> CommandResult:
         ],
         "Nothing arrived twice.",
     )
+    more = len(ledger["arrivedTwice"]) - _SHOWN
+    shown = (head, lines, twice, *([f"and {more} more answers: --json has all"] if more > 0 else ()))
     if not broken:
-        return result(facts, head, lines, twice)
+        return result(facts, *shown)
     problems = TextTable(
         ("promise", "what is wrong"),
         [(name, problem) for name, found in broken.items() for problem in found[:_SHOWN]],
         "",
         has_lines=True,
     )
-    return result(facts, head, lines, twice, problems, _next(facts), code=_BROKEN)
+    return result(facts, *shown, problems, _next(facts), code=_BROKEN)
 
 
 def _next(facts: Mapping[str, Any]) -> FactList:

@@ -54,6 +54,14 @@ def test_a_receipt_says_that_the_ledger_balances_and_why_something_came_twice() 
     assert "re c100 0001  2        Telegram 502: Bad Gateway\n" in said
 
 
+def test_a_long_list_says_how_much_of_it_is_not_shown() -> None:
+    told = [text(receipt(ledger={"arrivedTwice": [TWICE] * number}))[1] for number in (10, 13)]
+    assert [each.splitlines()[-1] for each in told] == [
+        "re c100 0001  2        Telegram 502: Bad Gateway",
+        "and 3 more answers: --json has all",
+    ]
+
+
 def test_a_broken_promise_is_the_first_line_and_the_last_says_what_to_do() -> None:
     lost = "lost: 'c100 0003' was acknowledged ([200]), and it is not stored"
     code, said = text(
