@@ -274,18 +274,22 @@ class DiscordChannel:
         return replace(result, is_repeatable=route.is_repeatable)
 
     async def find_sent(self, part: Part, to: Outgoing, client: Client, *, tried_from: int, now_ms: int) -> Evidence:
-        """Within minutes by the nonce, then by what stands in the channel. See ``Channel.find_sent``."""
+        """Within minutes by the nonce, then by what stands in the channel. See ``Channel.find_sent``.
+
+        While the token lives, the first answer to an interaction is written again in the place of the first one.
+        """
         webhook = self._webhook(to, now_ms=now_ms)
         route = routes.best(to, has_token=webhook is not None)
         if route == "channel" and now_ms - tried_from < read_back.NONCE_LIVES_MS:
             return Evidence("repeatable")
+        unseen = Evidence("repeatable" if route == "original" else "none")
         if "channel" not in routes.every(to, base=self.api.base, webhook=webhook):
-            return Evidence("none")
+            return unseen
         try:
             found = await self.api.messages_since(client, to, tried_from)
         except PermanentError:  # the bot may not read there
-            return Evidence("none")
-        return read_back.evidence(found, part, to, self._application_id) if found is not None else Evidence("none")
+            return unseen
+        return read_back.evidence(found, part, to, self._application_id) if found is not None else unseen
 
     def _reply_button(self, to: Outgoing) -> tuple[Button, ...]:
         """Under the end of an answer to a command: without the Gateway, a person can't simply type on."""

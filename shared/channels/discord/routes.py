@@ -28,7 +28,9 @@ def every(to: Outgoing, *, base: str, webhook: str | None) -> dict[str, SendRout
     routes = {}
     here = to.context if to.click is None else to.click
     if webhook:
-        routes["original"] = SendRoute("PATCH", f"{webhook}/messages/@original", is_repeatable=True, is_token=True)
+        # An answer is repeatable only as long as the token lives: see ``find_sent``.
+        original = f"{webhook}/messages/@original"
+        routes["original"] = SendRoute("PATCH", original, is_repeatable=bool(to.edits), is_token=True)
         routes["follow_up"] = SendRoute("POST", webhook, is_repeatable=False, is_token=True)
     if here.get("bot_is_there", True) and not is_secret(to):
         url = f"{channel_url(to, base)}/messages"

@@ -78,6 +78,22 @@ def test_a_follow_up_has_no_nonce_so_the_channel_is_read_at_once(discord):
     assert len(platform.urls) == 1
 
 
+@pytest.mark.parametrize(
+    ("bot_is_there", "answers", "verdict"),
+    [(False, [], "repeatable"), (True, [httpx.Response(403, json={"code": 50001})], "repeatable"),
+     (True, [httpx.Response(200, json=[OURS])], "arrived")],
+)  # fmt: skip
+def test_the_first_answer_to_a_command_is_written_again_in_its_place_where_nobody_may_read(
+    discord, bot_is_there, answers, verdict
+):
+    context = {"sealed_token": discord.seal("aW50ZXJhY3Rpb24"), "bot_is_there": bot_is_there}
+    to = replace(TO, context=context, is_first=True)
+    assert find(discord, History(*answers), age_ms=5 * MINUTES, to=to) == verdict
+    later = replace(to, asked_at_ms=NOW - 15 * MINUTES)  # the token is of no use any more
+    expected = verdict if verdict == "arrived" else "none"
+    assert find(discord, History(*answers), age_ms=5 * MINUTES, to=later) == expected
+
+
 def test_later_the_messages_of_the_channel_since_the_send_are_read(discord):
     platform = History(httpx.Response(200, json=[OURS]))
     assert find(discord, platform, age_ms=5 * MINUTES) == "arrived"
