@@ -147,4 +147,5 @@ class Postroom:
         finally:
             for process in self._processes:
                 process.kill()
+                process.wait()
             self._processes = []
