@@ -24,7 +24,7 @@ WORK = (
         "a line that interrupts is in a turn at once",
         needs=("busy",),
         found=True,
-        seed=131,
+        seed=104,
     ),
     Mutant(
         "joins-what-has-a-turn-of-its-own",
